@@ -1,0 +1,202 @@
+"""The metrics file: what the analysis says, as flat frozen structs.
+
+One :class:`CategoryMetrics` is one ``<category>_metrics.json``. The keys of the TraceLens contract are named
+exactly as the contract names them (so ``Input Dims`` and ``tb_s_achieved``); the keys normscope adds carry
+their unit in the name. ``UNSET`` keys are left out of the file; ``None`` is written as ``null`` and means
+"not known".
+"""
+
+from typing import Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+SCHEMA_VERSION = "1.0"
+
+Scope = Literal["standalone", "comparative"]
+Direction = Literal["forward", "backward", "unknown"]
+Variant = Literal["BatchNorm", "LayerNorm", "GroupNorm", "InstanceNorm", "RMSNorm", "Other"]
+EstimateMethod = Literal["quantified", "heuristic"]
+Number = int | float
+
+
+class Efficiency(msgspec.Struct, frozen=True, kw_only=True):
+    """How close one operation comes to the hardware, as the contract's ``efficiency`` object."""
+
+    tflops_achieved: float | None
+    tb_s_achieved: float | None
+    efficiency_percent: float | None
+    bound_type: str | None
+    flops_per_byte: float | None
+    compute_spec: str | None
+    resolved_peak_maf: Number | None
+    resolved_peak_hbm_bw: Number | None
+    warning: str | None
+    is_anomaly: bool
+
+
+class Operation(msgspec.Struct, frozen=True, kw_only=True):
+    """One operation signature: an op with its shapes and types, and all its calls.
+
+    The keys from ``variant`` on are normscope's own.
+    """
+
+    name: str
+    count: int
+    time_ms: float
+    percent_of_category: float
+    percent_of_total: float | None
+    efficiency: Efficiency
+    efficiency_warning: str | UnsetType = UNSET
+    input_dims: str | UnsetType = msgspec.field(default=UNSET, name="Input Dims")
+    input_type: str | UnsetType = msgspec.field(default=UNSET, name="Input type")
+    args: str | UnsetType = UNSET
+    t2_time_ms: float | UnsetType = UNSET
+    count_trace2: int | UnsetType = UNSET
+    difference_ms: float | UnsetType = UNSET
+    cov: float | UnsetType = UNSET
+    high_variance: bool | UnsetType = UNSET
+    library: str | None
+    fusion_flagged: bool | UnsetType = UNSET
+    fusion_candidate_name: str | UnsetType = UNSET
+    launcher_path: str | None
+    kernel_name: str
+    kernel_name_trunc: str
+    module_chain: tuple[str, ...]
+    call_chain: tuple[str, ...] | UnsetType = UNSET
+    variant: Variant
+    direction: Direction
+    kernel_time_mean_us: float | None
+    kernel_time_std_us: float | None
+    bytes_moved_per_call: float | None
+
+
+class ImpactEstimate(msgspec.Struct, frozen=True, kw_only=True):
+    """What one operation could save, as a share of end-to-end time in percent.
+
+    ``variant`` and ``operation_index`` (the place in ``operations[]``) are normscope's own.
+    """
+
+    operation: str
+    category: str
+    type: Literal["kernel_tuning", "unmodeled_significant"]
+    estimate_method: EstimateMethod
+    impact_score: float
+    impact_score_low: float
+    impact_score_high: float
+    efficiency_pct: float | None
+    bound_type: str | None
+    library: str | None
+    time_ms: float
+    percent_of_total: float | UnsetType = UNSET
+    variant: Variant
+    operation_index: int
+
+
+class CategoryFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """A group of estimates that share a cause; this list alone decides which findings exist."""
+
+    bound_type: str
+    library: str
+    eff_bucket: str
+    estimate_method: EstimateMethod
+    impact_score: float
+    impact_score_low: float
+    impact_score_high: float
+    percent_of_total: float | UnsetType = UNSET
+    member_count: int
+    members: tuple[ImpactEstimate, ...]
+    rank: int
+
+
+class CategorySpecific(msgspec.Struct, frozen=True, kw_only=True):
+    """The contract's ``category_specific`` object."""
+
+    peak_hbm_bw_tbs: Number | None
+
+
+class Hardware(msgspec.Struct, frozen=True, kw_only=True):
+    """The device and the peaks the percentages refer to, as the metadata file gives them."""
+
+    platform: str | None
+    peak_hbm_bw_tbs: Number | None
+    peak_tflops: dict[str, Number]
+    memory_gb: Number | None
+    end_to_end_ms: float | None
+    idle_time_percent: float | None
+
+
+class DataQuality(msgspec.Struct, frozen=True, kw_only=True):
+    """What the input lacked, so that a reader knows what the figures can't say.
+
+    Indexes are places in ``operations[]``.
+    """
+
+    missing_columns: tuple[str, ...]
+    operations_without_time: tuple[int, ...]
+    operations_without_efficiency: tuple[int, ...]
+    anomalies: tuple[int, ...]
+    high_variance: tuple[int, ...]
+    notes: tuple[str, ...]
+
+
+class CategoryMetrics(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="OK"):
+    """One ``<category>_metrics.json`` of a successful analysis."""
+
+    category: str
+    comparison_scope: Scope
+    total_time_ms: float
+    percent_of_compute: Number
+    operation_count: int
+    operations: tuple[Operation, ...]
+    category_specific: CategorySpecific
+    impact_estimates: tuple[ImpactEstimate, ...]
+    category_findings: tuple[CategoryFinding, ...]
+    schema_version: str = SCHEMA_VERSION
+    direction: Direction
+    hardware: Hardware
+    data_quality: DataQuality
+
+
+class ErrorMetrics(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="ERROR"):
+    """One ``<category>_metrics.json`` of an analysis that could not be made.
+
+    ``reason`` is ``missing`` when the category has no ops table (the trace holds none of these operations)
+    and ``failed`` when there is one that can't be analysed.
+    """
+
+    category: str
+    error: str
+    comparison_scope: Scope
+    schema_version: str = SCHEMA_VERSION
+    reason: Literal["missing", "failed"]
+
+
+Metrics = CategoryMetrics | ErrorMetrics
+
+
+def encode_metrics(metrics: Metrics) -> bytes:
+    """Return the bytes of a metrics file: UTF-8 JSON, two spaces of indent, a final newline.
+
+    Parameters
+    ----------
+    metrics
+        What an analysis returned.
+
+    Returns
+    -------
+    bytes
+        The same for equal metrics; never holds ``NaN`` or ``Infinity``, which JSON lacks.
+    """
+    return msgspec.json.format(msgspec.json.encode(metrics), indent=2) + b"\n"
+
+
+def decode_metrics(data: bytes) -> Metrics:
+    """Read back what :func:`encode_metrics` wrote.
+
+    Raises
+    ------
+    msgspec.ValidationError
+        The data is not a normscope metrics file.
+    """
+    return msgspec.json.decode(data, type=Metrics)
