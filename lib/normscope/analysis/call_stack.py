@@ -1,0 +1,76 @@
+"""What a call stack tells: the kernels at its end, the modules on the way, the frames worth showing."""
+
+from functools import lru_cache
+
+import msgspec
+
+from normscope.inputs.literals import parse_call_stack
+
+MODULE_PREFIX = "nn.Module: "
+_TRUNCATED_NAME = 75
+
+_DISPATCH_INTERNALS = (
+    "torch/nn/modules/module.py",
+    "torch/utils/_device.py",
+    "torch/overrides.py",
+    "torch/_ops.py",
+    "multiprocessing/spawn.py",
+    "torch/_dynamo/eval_frame.py",
+    "torch/_functorch/",
+    "torch/autograd/function.py",
+    "torch/_inductor/",
+    "torch/cuda/graphs.py",
+    "torch/utils/_contextlib.py",
+)
+
+
+class CallStack(msgspec.Struct, frozen=True):
+    """The frames of one call stack that the metrics keep."""
+
+    kernel_name: str = ""
+    kernel_name_trunc: str = ""
+    module_chain: tuple[str, ...] = ()
+    call_chain: tuple[str, ...] = ()
+
+
+_EMPTY = CallStack()
+
+
+@lru_cache(maxsize=256)
+def read_call_stack(text: str | None) -> CallStack:
+    """Return what the ``call_stack_full`` cell ``text`` holds; nothing where it is no list of frames."""
+    frames = parse_call_stack(text) if text else None
+    if not isinstance(frames, list) or not frames:
+        return _EMPTY
+    flat = [f for f in frames if isinstance(f, str)]
+    kernels = _kernels(frames)
+    return CallStack(
+        kernel_name=_joined(kernels),
+        kernel_name_trunc=_joined([truncated(k) for k in kernels]),
+        module_chain=tuple(f[len(MODULE_PREFIX) :] for f in flat if f.startswith(MODULE_PREFIX)),
+        call_chain=tuple(f for f in flat if _is_worth_showing(f)),
+    )
+
+
+def truncated(name: str) -> str:
+    """Return ``name``, or its first 75 characters and three dots, as the contract shortens kernel names."""
+    return name if len(name) <= _TRUNCATED_NAME else name[:_TRUNCATED_NAME] + "..."
+
+
+def _kernels(frames: list[object]) -> list[str]:
+    nested = [f for f in frames if isinstance(f, list)]
+    if nested:
+        return [str(group[-1]) for group in nested if group]
+    return [str(frames[-1])]
+
+
+def _joined(kernels: list[str]) -> str:
+    if len(kernels) == 1:
+        return kernels[0]
+    return "<br>".join(f"Kernel {i}: {name}" for i, name in enumerate(kernels, start=1))
+
+
+def _is_worth_showing(frame: str) -> bool:
+    if not (frame.startswith(MODULE_PREFIX) or ".py" in frame or "::" in frame):
+        return False
+    return not any(internal in frame for internal in _DISPATCH_INTERNALS)

@@ -1,0 +1,131 @@
+"""The columns of the ops table that the analysis reads, checked and turned into numbers."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from normscope.errors import InputError
+from normscope.inputs.ops_table import Cells, OpsTable
+
+NAME = "name"
+COUNT = "count"
+OPERATION_COUNT = "operation_count"
+TIME_SUM = "Kernel Time (µs)_sum"
+TIME_MEAN = "Kernel Time (µs)_mean"
+TIME_STD = "Kernel Time (µs)_std"
+FLOPS_PER_BYTE = "FLOPS/Byte"
+TFLOPS = "TFLOPS/s_mean"
+TB_S = "TB/s_mean"
+COMPUTE_SPEC = "Compute Spec"
+ROOFLINE_BOUND = "Roofline Bound"
+PCT_ROOFLINE = "Pct Roofline_mean"
+INPUT_DIMS = "Input Dims"
+INPUT_TYPE = "Input type"
+KERNEL_DETAILS = "kernel_details_summary"
+CALL_STACK = "call_stack_full"
+ENTRY_POINT = "entry_point"
+DATA_MOVED = "Data Moved (MB)"
+SPEEDUP = "speedup (trace2/trace1)"
+DELTA = "delta_us (trace2 - trace1)"
+COUNT_TRACE2 = "lca_count_trace2"
+TIME_TRACE2 = "lca_total_kernel_time_trace2_us"
+
+STANDALONE_COLUMNS = (
+    *(NAME, OPERATION_COUNT, TIME_SUM, TIME_MEAN, TIME_STD, FLOPS_PER_BYTE, TFLOPS, TB_S, COMPUTE_SPEC),
+    *(ROOFLINE_BOUND, PCT_ROOFLINE, INPUT_DIMS, INPUT_TYPE, KERNEL_DETAILS, CALL_STACK, ENTRY_POINT),
+)
+COMPARATIVE_COLUMNS = (SPEEDUP, DELTA, COUNT_TRACE2, TIME_TRACE2)
+WANTED_COLUMNS = frozenset((*STANDALONE_COLUMNS, *COMPARATIVE_COLUMNS, COUNT, DATA_MOVED))
+
+Numbers = list[float | None]
+
+
+class OpColumns(msgspec.Struct, frozen=True, kw_only=True):
+    """One list per column, all of the same length; a missing cell is ``None``.
+
+    Times are in microseconds, data moved in MiB per call.
+    """
+
+    name: Cells
+    count: list[int | None]
+    operation_count: list[int | None]
+    time_sum_us: Numbers
+    time_mean_us: Numbers
+    time_std_us: Numbers
+    flops_per_byte: Numbers
+    tflops: Numbers
+    tb_s: Numbers
+    compute_spec: Cells
+    roofline_bound: Cells
+    pct_roofline: Numbers
+    input_dims: Cells
+    input_type: Cells
+    kernel_details: Cells
+    call_stack: Cells
+    entry_point: Cells
+    data_moved_mib: Numbers
+    speedup: Numbers
+    delta_us: Numbers
+    count_trace2: list[int | None]
+    time_trace2_us: Numbers
+    has_operation_count: bool
+    has_entry_point: bool
+
+
+def op_columns(table: OpsTable) -> OpColumns:
+    """Return the columns of ``table``, checked.
+
+    Raises
+    ------
+    InputError
+        A cell is no number where one is needed, a time or count is negative, or a count is no whole number.
+    """
+    return OpColumns(
+        name=table.text(NAME),
+        count=_counts(table, COUNT),
+        operation_count=_counts(table, OPERATION_COUNT),
+        time_sum_us=_not_negative(table, TIME_SUM),
+        time_mean_us=_not_negative(table, TIME_MEAN),
+        time_std_us=_not_negative(table, TIME_STD),
+        flops_per_byte=table.numbers(FLOPS_PER_BYTE),
+        tflops=table.numbers(TFLOPS),
+        tb_s=table.numbers(TB_S),
+        compute_spec=table.text(COMPUTE_SPEC),
+        roofline_bound=table.text(ROOFLINE_BOUND),
+        pct_roofline=table.numbers(PCT_ROOFLINE),
+        input_dims=table.text(INPUT_DIMS),
+        input_type=table.text(INPUT_TYPE),
+        kernel_details=table.text(KERNEL_DETAILS),
+        call_stack=table.text(CALL_STACK),
+        entry_point=table.text(ENTRY_POINT),
+        data_moved_mib=_not_negative(table, DATA_MOVED),
+        speedup=table.numbers(SPEEDUP),
+        delta_us=table.numbers(DELTA),
+        count_trace2=_counts(table, COUNT_TRACE2),
+        time_trace2_us=_not_negative(table, TIME_TRACE2),
+        has_operation_count=OPERATION_COUNT in table.columns,
+        has_entry_point=ENTRY_POINT in table.columns,
+    )
+
+
+def _not_negative(table: OpsTable, column: str) -> Numbers:
+    values = table.numbers(column)
+    _refuse(table, column, values, lambda value: value < 0, "is negative")
+    return values
+
+
+def _counts(table: OpsTable, column: str) -> list[int | None]:
+    values = _not_negative(table, column)
+    _refuse(table, column, values, lambda value: value != int(value), "is no whole number")
+    return [None if value is None else int(value) for value in values]
+
+
+def _refuse(
+    table: OpsTable, column: str, values: Numbers, is_wrong: Callable[[float], bool], problem: str
+) -> None:
+    complaint: InputError | None = next(
+        (table.complaint(i, column, problem) for i, v in enumerate(values) if v is not None and is_wrong(v)),
+        None,
+    )
+    if complaint is not None:
+        raise complaint

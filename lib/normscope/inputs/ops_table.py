@@ -1,0 +1,145 @@
+"""Reading ``<category>_ops.csv`` into columns of text, and single columns into numbers.
+
+A table of a hundred thousand rows has to be read in seconds, so the unit of work is the column, and the csv
+module does the parsing: importing pandas alone takes longer than a whole analysis.
+"""
+
+import csv
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from normscope.errors import InputError
+from normscope.escape import printable
+
+# What pandas reads as a missing value, so that a table means the same here as in TraceLens.
+MISSING_CELLS = frozenset(
+    ("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN")
+    + ("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null")
+)
+
+Cells = list[str | None]
+
+
+class OpsTable(msgspec.Struct, frozen=True):
+    """The cells of an ops table by column; a missing cell is ``None``.
+
+    ``lines`` holds, for each row, the line of the file on which it ends.
+    """
+
+    path: Path
+    columns: dict[str, Cells]
+    lines: list[int]
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def text(self, column: str) -> Cells:
+        """Return the cells of ``column``, all missing where the table has no such column."""
+        return self.columns.get(column) or [None] * len(self)
+
+    def numbers(self, column: str) -> list[float | None]:
+        """Return the cells of ``column`` as numbers, infinite or undefined ones as missing.
+
+        Raises
+        ------
+        InputError
+            A cell holds something else; the message names file, line and column.
+        """
+        return [
+            None if cell is None else self._number(cell, row, column)
+            for row, cell in enumerate(self.text(column))
+        ]
+
+    def _number(self, cell: str, row: int, column: str) -> float | None:
+        try:
+            value = float(cell)
+        except ValueError:
+            raise self.complaint(row, column, "is not a number") from None
+        return value if -sys.float_info.max <= value <= sys.float_info.max else None
+
+    def complaint(self, row: int, column: str, problem: str) -> InputError:
+        """Return the error that says what is wrong with one cell."""
+        cell = printable((self.text(column)[row] or "")[:60])
+        return InputError(
+            f"{self.path.name}, line {self.lines[row]}, column '{column}': '{cell}' {problem}; "
+            "correct the cell or write the table again"
+        )
+
+
+def read_ops_table(path: Path, wanted: frozenset[str]) -> OpsTable:
+    """Read the ``wanted`` columns of an ops table.
+
+    Parameters
+    ----------
+    path
+        A CSV file with a header line, UTF-8, with or without a byte order mark.
+    wanted
+        Names of the columns to keep; those that the file lacks are left out.
+
+    Raises
+    ------
+    InputError
+        The file can't be read as such a table; the message names file, line or byte, and column.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        message = f"{path.name}: byte {error.start} is not valid UTF-8; write the table again as UTF-8"
+        raise InputError(message) from None
+    except OSError as error:
+        message = f"{path.name}: can't be read ({error.strerror}); check the path and its permissions"
+        raise InputError(message) from None
+    return _parse(path, text, wanted)
+
+
+def _parse(path: Path, text: str, wanted: frozenset[str]) -> OpsTable:
+    reader = csv.reader(text.splitlines(keepends=True), strict=True)
+    with _long_fields():
+        try:
+            header = [name.strip().replace("μ", "µ") for name in next(reader, [])]
+            rows, lines = _rows(path, reader, len(header), header)
+        except csv.Error as error:
+            message = (
+                f"{path.name}, line {reader.line_num}: not a valid CSV row ({error}); write the table again"
+            )
+            raise InputError(message) from None
+    places = {name: header.index(name) for name in header if name in wanted}
+    columns = {
+        name: [None if row[i] in MISSING_CELLS else row[i] for row in rows] for name, i in places.items()
+    }
+    return OpsTable(path, columns, lines)
+
+
+def _rows(
+    path: Path, reader: "Iterator[list[str]]", width: int, header: list[str]
+) -> tuple[list[list[str]], list[int]]:
+    rows: list[list[str]] = []
+    lines: list[int] = []
+    for row in reader:
+        if not row:
+            continue
+        line: int = reader.line_num  # type: ignore[attr-defined]  # typeshed hides the reader's type
+        if len(row) != width:
+            last = header[min(len(row), width) - 1]
+            message = (
+                f"{path.name}, line {line}: {len(row)} cells, but the header has {width} (the last matching "
+                f"column is '{printable(last)[:60]}'); the file may be cut off, so write the table again"
+            )
+            raise InputError(message)
+        rows.append(row)
+        lines.append(line)
+    return rows, lines
+
+
+@contextmanager
+def _long_fields() -> Iterator[None]:
+    """Lift the csv module's limit of 131,072 characters a cell: call stacks can be longer."""
+    limit = csv.field_size_limit(sys.maxsize)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(limit)
