@@ -32,12 +32,16 @@ def _is_unprintable(character: str) -> bool:
     return unicodedata.category(character) in _UNPRINTABLE_CATEGORIES
 
 
+def _accepts_any_link(url: str) -> bool:
+    return True
+
+
 @cache
 def _commonmark() -> "MarkdownIt":
     from markdown_it import MarkdownIt  # noqa: PLC0415 - 0.1 s that only Markdown output needs
 
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
-    parser.validateLink = lambda _url: True  # type: ignore[method-assign]  # other readers allow any scheme
+    parser.validateLink = _accepts_any_link  # type: ignore[method-assign]  # as other readers do
     return parser
 
 
@@ -111,23 +115,23 @@ def markdown_code(text: str) -> str:
 
 
 def html_text(text: str) -> str:
-    """Return ``text`` for HTML, in an element or a quoted attribute; unprintable characters are spelt out.
+    r"""Return ``text`` for HTML, in an element or a quoted attribute; unprintable characters are spelt out.
 
     Examples
     --------
-    >>> html_text("<b>\\x1b")
-    '&lt;b&gt;\\\\x1b'
+    >>> html_text("<b>\x1b")
+    '&lt;b&gt;\\x1b'
     """
     return html.escape(printable(text))
 
 
 def printable(text: str) -> str:
-    """Return ``text`` with control, format and unassigned characters spelt out, safe for a terminal.
+    r"""Return ``text`` with control, format and unassigned characters spelt out, safe for a terminal.
 
     Examples
     --------
-    >>> printable("red \\x1b[31m")
-    'red \\\\x1b[31m'
+    >>> printable("red \x1b[31m")
+    'red \\x1b[31m'
     """
     if text.isprintable() or not any(map(_is_unprintable, text)):
         return text

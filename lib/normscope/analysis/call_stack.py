@@ -30,7 +30,6 @@ class CallStack(msgspec.Struct, frozen=True):
     kernel_name: str = ""
     kernel_name_trunc: str = ""
     module_chain: tuple[str, ...] = ()
-    call_chain: tuple[str, ...] = ()
 
 
 _EMPTY = CallStack()
@@ -39,17 +38,27 @@ _EMPTY = CallStack()
 @lru_cache(maxsize=256)
 def read_call_stack(text: str | None) -> CallStack:
     """Return what the ``call_stack_full`` cell ``text`` holds; nothing where it is no list of frames."""
-    frames = parse_call_stack(text) if text else None
-    if not isinstance(frames, list) or not frames:
+    frames = _frames(text)
+    if not frames:
         return _EMPTY
-    flat = [f for f in frames if isinstance(f, str)]
     kernels = _kernels(frames)
     return CallStack(
         kernel_name=_joined(kernels),
         kernel_name_trunc=_joined([truncated(k) for k in kernels]),
-        module_chain=tuple(f[len(MODULE_PREFIX) :] for f in flat if f.startswith(MODULE_PREFIX)),
-        call_chain=tuple(f for f in flat if _is_worth_showing(f)),
+        module_chain=tuple(
+            [f[len(MODULE_PREFIX) :] for f in frames if isinstance(f, str) and f.startswith(MODULE_PREFIX)]
+        ),
     )
+
+
+def call_chain(text: str | None) -> tuple[str, ...]:
+    """Return the frames that name a module, a Python file or an op, without the dispatch internals."""
+    return tuple([f for f in _frames(text) if isinstance(f, str) and _is_worth_showing(f)])
+
+
+def _frames(text: str | None) -> list[object]:
+    frames = parse_call_stack(text) if text else None
+    return frames if isinstance(frames, list) else []
 
 
 def truncated(name: str) -> str:

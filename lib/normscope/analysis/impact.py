@@ -1,17 +1,19 @@
 """What each operation could save, and the groups of operations that share a cause."""
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from msgspec import UNSET
 
-from normscope.analysis.models import CategoryFinding, ImpactEstimate, Operation, Scope
+from normscope.analysis.models import CategoryFinding, EstimateMethod, ImpactEstimate, Operation, Scope
 
 QUANTIFIED_FACTORS = (0.75, 0.875, 1.0)
 MIN_ESTIMATE = 0.01
 HEURISTIC_LOW, HEURISTIC_MID, HEURISTIC_HIGH = 0.15, 0.30, 0.45
 MIN_FINDING = 0.5
 UNMODELED = "unmodeled"
-UNKNOWN_BUCKET = "unknown"
+UNKNOWN_BAND = "unknown"
+UNKNOWN_LIBRARY = "Unknown"
 BANDS: tuple[tuple[float, str], ...] = ((30.0, "0-30"), (60.0, "30-60"))
 TOP_BAND = "60-100"
 COMPARATIVE_BAND = "all"
@@ -86,41 +88,53 @@ def _heuristic(index: int, op: Operation, category: str) -> ImpactEstimate | Non
 
 def group_findings(estimates: Iterable[ImpactEstimate], scope: Scope) -> tuple[CategoryFinding, ...]:
     """Return the findings: estimates grouped by cause, those under 0.5 dropped, ranked by impact."""
-    groups: dict[tuple[str, ...], list[ImpactEstimate]] = {}
+    groups: dict[_Cause, list[ImpactEstimate]] = {}
     for estimate in estimates:
         groups.setdefault(_cause(estimate, scope), []).append(estimate)
-    findings = [_finding(cause, members) for cause, members in groups.items()]
-    kept = [f for f in findings if f["impact_score"] >= MIN_FINDING]
-    kept.sort(key=lambda f: -f["impact_score"])
-    return tuple(CategoryFinding(**f, rank=rank) for rank, f in enumerate(kept, start=1))
+    totals = {cause: _total(m.impact_score for m in members) for cause, members in groups.items()}
+    ranked = sorted((c for c in groups if totals[c] >= MIN_FINDING), key=lambda c: -totals[c])
+    return tuple(_finding(cause, groups[cause], rank) for rank, cause in enumerate(ranked, start=1))
 
 
 def efficiency_band(percent: float | None) -> str:
     """Return the efficiency band of a percentage: ``0-30``, ``30-60``, ``60-100`` or ``unknown``."""
     if percent is None:
-        return UNKNOWN_BUCKET
+        return UNKNOWN_BAND
     return next((name for upper, name in BANDS if percent < upper), TOP_BAND)
 
 
-def _cause(estimate: ImpactEstimate, scope: Scope) -> tuple[str, ...]:
+class _Cause(NamedTuple):
+    """What the members of a finding have in common; ``key`` is a library, or a heuristic one's operation."""
+
+    method: EstimateMethod
+    bound_type: str
+    key: str
+    band: str
+
+
+def _cause(estimate: ImpactEstimate, scope: Scope) -> _Cause:
     if estimate.estimate_method == "heuristic":
-        return ("heuristic", UNMODELED, estimate.operation, UNKNOWN_BUCKET)
+        return _Cause("heuristic", UNMODELED, estimate.operation, UNKNOWN_BAND)
     band = COMPARATIVE_BAND if scope == "comparative" else efficiency_band(estimate.efficiency_pct)
-    return ("quantified", estimate.bound_type or "unknown", estimate.library or "Unknown", band)
+    return _Cause("quantified", estimate.bound_type or "unknown", estimate.library or UNKNOWN_LIBRARY, band)
 
 
-def _finding(cause: tuple[str, ...], members: list[ImpactEstimate]) -> dict:
-    method, bound_type, _, band = cause
-    heuristic = method == "heuristic"
-    return {
-        "bound_type": bound_type,
-        "library": next((m.library for m in members if m.library), "Unknown"),
-        "eff_bucket": band,
-        "estimate_method": method,
-        "impact_score": round(sum(m.impact_score for m in members), 2),
-        "impact_score_low": round(sum(m.impact_score_low for m in members), 2),
-        "impact_score_high": round(sum(m.impact_score_high for m in members), 2),
-        "percent_of_total": round(sum(m.percent_of_total for m in members), 2) if heuristic else UNSET,
-        "member_count": len(members),
-        "members": tuple(members),
-    }
+def _finding(cause: _Cause, members: list[ImpactEstimate], rank: int) -> CategoryFinding:
+    shares = [m.percent_of_total for m in members if m.percent_of_total is not UNSET]
+    return CategoryFinding(
+        bound_type=cause.bound_type,
+        library=next((m.library for m in members if m.library), UNKNOWN_LIBRARY),
+        eff_bucket=cause.band,
+        estimate_method=cause.method,
+        impact_score=_total(m.impact_score for m in members),
+        impact_score_low=_total(m.impact_score_low for m in members),
+        impact_score_high=_total(m.impact_score_high for m in members),
+        percent_of_total=_total(shares) if cause.method == "heuristic" else UNSET,
+        member_count=len(members),
+        members=tuple(members),
+        rank=rank,
+    )
+
+
+def _total(values: Iterable[float]) -> float:
+    return round(sum(values), 2)

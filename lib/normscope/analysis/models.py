@@ -20,7 +20,7 @@ EstimateMethod = Literal["quantified", "heuristic"]
 Number = int | float
 
 
-class Efficiency(msgspec.Struct, frozen=True, kw_only=True):
+class Efficiency(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How close one operation comes to the hardware, as the contract's ``efficiency`` object."""
 
     tflops_achieved: float | None
@@ -35,7 +35,7 @@ class Efficiency(msgspec.Struct, frozen=True, kw_only=True):
     is_anomaly: bool
 
 
-class Operation(msgspec.Struct, frozen=True, kw_only=True):
+class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One operation signature: an op with its shapes and types, and all its calls.
 
     The keys from ``variant`` on are normscope's own.
@@ -71,7 +71,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     bytes_moved_per_call: float | None
 
 
-class ImpactEstimate(msgspec.Struct, frozen=True, kw_only=True):
+class ImpactEstimate(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What one operation could save, as a share of end-to-end time in percent.
 
     ``variant`` and ``operation_index`` (the place in ``operations[]``) are normscope's own.

@@ -1,15 +1,18 @@
-"""The ``operations[]`` list: one entry per row of the ops table, longest first."""
+"""The ``operations[]`` list: one entry per row of the ops table, longest first.
 
-from typing import Any
+Works by column: each key that has to be worked out is a function from columns to a column, and the last step
+reads the columns across. That keeps a table of a hundred thousand rows a matter of seconds.
+"""
+
+from typing import NamedTuple
 
 from msgspec import UNSET, UnsetType
 
-from normscope.analysis import columns as c
 from normscope.analysis.arguments import render_arguments
-from normscope.analysis.call_stack import CallStack, read_call_stack
-from normscope.analysis.columns import OpColumns
-from normscope.analysis.efficiency import Measured, judge_efficiency, rounded
-from normscope.analysis.models import Direction, Operation, Scope
+from normscope.analysis.call_stack import CallStack, call_chain, read_call_stack
+from normscope.analysis.columns import Numbers, OpColumns
+from normscope.analysis.efficiency import judge_rows
+from normscope.analysis.models import Direction, Efficiency, Operation, Scope
 from normscope.analysis.names import kernel_names, norm_direction, norm_library, norm_variant
 from normscope.inputs.metadata import Metadata
 
@@ -22,146 +25,186 @@ _NO_ENTRY_POINT = "Not found"
 _MODULES_IN_PATH = 3
 
 
+class _Derived(NamedTuple):
+    """The columns that are worked out from others, in file order."""
+
+    names: list[str]
+    counts: list[int]
+    times_us: list[float]
+    category_shares: list[float]
+    total_shares: Numbers
+    efficiencies: list[Efficiency]
+    variances: list[float | UnsetType]
+    libraries: list[str | None]
+    fusion_candidates: list[str | UnsetType]
+    launcher_paths: list[str | None]
+    stacks: list[CallStack]
+    call_chains: list[tuple[str, ...] | UnsetType]
+    bytes_moved: Numbers
+    direction: Direction
+    is_comparative: bool
+
+
 def build_operations(
     columns: OpColumns, metadata: Metadata, fusion_map: dict[str, str], category: str, scope: Scope
 ) -> tuple[Operation, ...]:
     """Return the operations of a category by kernel time, longest first, ties in file order."""
-    order = sorted(range(len(columns.name)), key=lambda i: -(columns.time_sum_us[i] or 0.0))
-    total_us = sum(time or 0.0 for time in columns.time_sum_us)
-    context = _Context(columns, metadata, fusion_map, scope, total_us, norm_direction(category))
-    return tuple(context.operation(i) for i in order)
+    derived = _derive(columns, metadata, fusion_map, category, scope)
+    order = sorted(range(len(derived.names)), key=lambda i: -derived.times_us[i])
+    return tuple([_operation(i, columns, derived) for i in order])
 
 
-class _Context:
-    """What all rows of a table share, so that a row is one call."""
-
-    def __init__(  # noqa: PLR0913, PLR0917 - one argument per thing that rows share
-        self,
-        columns: OpColumns,
-        metadata: Metadata,
-        fusion_map: dict[str, str],
-        scope: Scope,
-        total_us: float,
-        direction: Direction,
-    ) -> None:
-        self.columns = columns
-        self.scope = scope
-        self.total_us = total_us
-        self.direction = direction
-        self.fusion_map = fusion_map
-        self.end_to_end_us = (metadata.end_to_end_ms or 0.0) * 1e3
-        self.peak_tflops = metadata.peak_tflops
-        self.peak_tb_s = metadata.peak_hbm_bw_tbs
-        self.keeps_call_chain = len(columns.name) <= CALL_CHAIN_MAX_OPERATIONS
-
-    def operation(self, i: int) -> Operation:
-        """Return the operation of row ``i``."""
-        columns = self.columns
-        name = columns.name[i] or ""
-        time_us = columns.time_sum_us[i] or 0.0
-        kernels = kernel_names(columns.kernel_details[i])
-        stack = read_call_stack(columns.call_stack[i])
-        library = norm_library(name, kernels)
-        efficiency = self._efficiency(i)
-        share = time_us / self.end_to_end_us * 100.0 if self.end_to_end_us else None
-        count = self._count(i)
-        return Operation(
-            name=name,
-            count=count,
-            time_ms=round(time_us / 1e3, 3),
-            percent_of_category=round(time_us / self.total_us * 100.0, 2) if self.total_us else 0.0,
-            percent_of_total=rounded(share),
-            efficiency=efficiency,
-            efficiency_warning=efficiency.warning or UNSET,
-            input_dims=_set(columns.input_dims[i]),
-            input_type=_set(columns.input_type[i]),
-            args=_set(render_arguments(columns.input_dims[i], columns.input_type[i])),
-            library=library,
-            launcher_path=self._launcher_path(i, stack, library),
-            kernel_name=stack.kernel_name,
-            kernel_name_trunc=stack.kernel_name_trunc,
-            module_chain=stack.module_chain,
-            call_chain=stack.call_chain if self.keeps_call_chain else UNSET,
-            variant=norm_variant(name),
-            direction=_known(norm_direction(name), self.direction),
-            kernel_time_mean_us=columns.time_mean_us[i],
-            kernel_time_std_us=columns.time_std_us[i],
-            bytes_moved_per_call=self._bytes_moved(i),
-            **self._variance(i, count, share),
-            **self._fusion(kernels),
-            **self._trace2(i),
-        )
-
-    def _count(self, i: int) -> int:
-        return next((n for n in (self.columns.count[i], self.columns.operation_count[i]) if n is not None), 1)
-
-    def _efficiency(self, i: int) -> Any:
-        columns = self.columns
-        row = Measured(
-            columns.time_sum_us[i],
-            columns.pct_roofline[i],
-            columns.tb_s[i],
-            columns.tflops[i],
-            columns.flops_per_byte[i],
-            columns.compute_spec[i],
-            columns.roofline_bound[i],
-            columns.speedup[i],
-            columns.delta_us[i],
-        )
-        return judge_efficiency(row, self.scope, self.peak_tflops, self.peak_tb_s)
-
-    def _launcher_path(self, i: int, stack: CallStack, library: str | None) -> str | None:
-        entry_point = self.columns.entry_point[i]
-        if self.columns.has_entry_point and entry_point is None:
-            return None
-        if entry_point is not None and entry_point != _NO_ENTRY_POINT:
-            return entry_point
-        if stack.module_chain:
-            return " > ".join(stack.module_chain[:_MODULES_IN_PATH])
-        return f"{library} (vendor)" if library else _NO_ENTRY_POINT
-
-    def _bytes_moved(self, i: int) -> float | None:
-        """Return bytes per call: as the table says, else achieved bandwidth × mean time."""
-        mib = self.columns.data_moved_mib[i]
-        if mib is not None:
-            return mib * _BYTES_PER_MIB
-        tb_s, mean_us = self.columns.tb_s[i], self.columns.time_mean_us[i]
-        return None if tb_s is None or mean_us is None else tb_s * 1e6 * mean_us
-
-    def _variance(self, i: int, count: int, share: float | None) -> dict[str, Any]:
-        std, mean = self.columns.time_std_us[i], self.columns.time_mean_us[i]
-        if std is None or not mean or count <= VARIANCE_MIN_CALLS:
-            return {}
-        if share is not None and share < VARIANCE_MIN_PERCENT:
-            return {}
-        cov = std / mean
-        return {"cov": round(cov, 3), "high_variance": cov > HIGH_VARIANCE_ABOVE}
-
-    def _fusion(self, kernels: tuple[str, ...]) -> dict[str, Any]:
-        for kernel in kernels:
-            for known, candidate in self.fusion_map.items():
-                if kernel.startswith(known) or known.startswith(kernel):
-                    return {"fusion_flagged": True, "fusion_candidate_name": candidate}
-        return {}
-
-    def _trace2(self, i: int) -> dict[str, Any]:
-        if self.scope != "comparative":
-            return {}
-        columns = self.columns
-        time_us, count, delta_us = columns.time_trace2_us[i], columns.count_trace2[i], columns.delta_us[i]
-        return {
-            "t2_time_ms": UNSET if time_us is None else round(time_us / 1e3, 3),
-            "count_trace2": UNSET if count is None else count,
-            "difference_ms": UNSET if delta_us is None else round(delta_us / 1e3, 3),
-        }
+def _derive(
+    columns: OpColumns, metadata: Metadata, fusion_map: dict[str, str], category: str, scope: Scope
+) -> _Derived:
+    names = [name or "" for name in columns.name]
+    times_us = [time or 0.0 for time in columns.time_sum_us]
+    total_shares = _shares_of_total(times_us, metadata.end_to_end_ms)
+    counts = _counts(columns)
+    kernels = [kernel_names(cell) for cell in columns.kernel_details]
+    libraries = list(map(norm_library, names, kernels))
+    stacks = [read_call_stack(cell) for cell in columns.call_stack]
+    return _Derived(
+        names=names,
+        counts=counts,
+        times_us=times_us,
+        category_shares=_shares_of_category(times_us),
+        total_shares=total_shares,
+        efficiencies=judge_rows(columns, scope, metadata.peak_tflops, metadata.peak_hbm_bw_tbs),
+        variances=_variances(columns, counts, total_shares),
+        libraries=libraries,
+        fusion_candidates=_fusion_candidates(kernels, fusion_map),
+        launcher_paths=_launcher_paths(columns, stacks, libraries),
+        stacks=stacks,
+        call_chains=_call_chains(columns),
+        bytes_moved=_bytes_moved(columns),
+        direction=norm_direction(category),
+        is_comparative=scope == "comparative",
+    )
 
 
-def _set(text: str | None) -> str | UnsetType:
-    return UNSET if text is None else text
+def _operation(i: int, columns: OpColumns, derived: _Derived) -> Operation:
+    name, efficiency, share = derived.names[i], derived.efficiencies[i], derived.total_shares[i]
+    dims, types = columns.input_dims[i], columns.input_type[i]
+    variance, candidate, stack = derived.variances[i], derived.fusion_candidates[i], derived.stacks[i]
+    own_direction = norm_direction(name)
+    return Operation(
+        name=name,
+        count=derived.counts[i],
+        time_ms=round(derived.times_us[i] / 1e3, 3),
+        percent_of_category=derived.category_shares[i],
+        percent_of_total=None if share is None else round(share, 2),
+        efficiency=efficiency,
+        efficiency_warning=efficiency.warning or UNSET,
+        input_dims=dims or UNSET,
+        input_type=types or UNSET,
+        args=render_arguments(dims, types) or UNSET,
+        t2_time_ms=_milliseconds(columns.time_trace2_us[i]) if derived.is_comparative else UNSET,
+        count_trace2=_known(columns.count_trace2[i]) if derived.is_comparative else UNSET,
+        difference_ms=_milliseconds(columns.delta_us[i]) if derived.is_comparative else UNSET,
+        cov=variance if variance is UNSET else round(variance, 3),
+        high_variance=variance if variance is UNSET else variance > HIGH_VARIANCE_ABOVE,
+        library=derived.libraries[i],
+        fusion_flagged=UNSET if candidate is UNSET else True,
+        fusion_candidate_name=candidate,
+        launcher_path=derived.launcher_paths[i],
+        kernel_name=stack.kernel_name,
+        kernel_name_trunc=stack.kernel_name_trunc,
+        module_chain=stack.module_chain,
+        call_chain=derived.call_chains[i],
+        variant=norm_variant(name),
+        direction=derived.direction if own_direction == "unknown" else own_direction,
+        kernel_time_mean_us=columns.time_mean_us[i],
+        kernel_time_std_us=columns.time_std_us[i],
+        bytes_moved_per_call=derived.bytes_moved[i],
+    )
 
 
-def _known(direction: Direction, fallback: Direction) -> Direction:
-    return fallback if direction == "unknown" else direction
+def _counts(columns: OpColumns) -> list[int]:
+    both = zip(columns.count, columns.operation_count, strict=True)
+    return [n if n is not None else m if m is not None else 1 for n, m in both]
 
 
-COMPARED_COLUMNS = c.COMPARATIVE_COLUMNS
+def _shares_of_category(times_us: list[float]) -> list[float]:
+    total_us = sum(times_us)
+    return [round(time / total_us * 100.0, 2) if total_us else 0.0 for time in times_us]
+
+
+def _shares_of_total(times_us: list[float], end_to_end_ms: float | None) -> Numbers:
+    if end_to_end_ms is None:
+        return [None] * len(times_us)
+    return [time / 1e3 / end_to_end_ms * 100.0 for time in times_us]
+
+
+def _variances(columns: OpColumns, counts: list[int], shares: Numbers) -> list[float | UnsetType]:
+    """Return std ÷ mean where it means something: many calls, and a share of time that matters."""
+    rows = zip(columns.time_std_us, columns.time_mean_us, counts, shares, strict=True)
+    return [
+        std / mean
+        if count > VARIANCE_MIN_CALLS
+        and (share is None or share >= VARIANCE_MIN_PERCENT)
+        and mean
+        and std is not None
+        else UNSET
+        for std, mean, count, share in rows
+    ]
+
+
+def _fusion_candidates(kernels: list[tuple[str, ...]], fusion_map: dict[str, str]) -> list[str | UnsetType]:
+    if not fusion_map:
+        return [UNSET] * len(kernels)
+    return [_fusion_candidate(names, fusion_map) for names in kernels]
+
+
+def _fusion_candidate(names: tuple[str, ...], fusion_map: dict[str, str]) -> str | UnsetType:
+    for name in names:
+        for known, candidate in fusion_map.items():
+            if name.startswith(known) or known.startswith(name):
+                return candidate
+    return UNSET
+
+
+def _launcher_paths(
+    columns: OpColumns, stacks: list[CallStack], libraries: list[str | None]
+) -> list[str | None]:
+    """Return where each op was started from; ``None`` where the table leaves the cell of its column empty."""
+    if not columns.has_entry_point:
+        return list(map(_path_from_stack, stacks, libraries))
+    rows = zip(columns.entry_point, stacks, libraries, strict=True)
+    return [
+        _path_from_stack(stack, library) if entry == _NO_ENTRY_POINT else entry
+        for entry, stack, library in rows
+    ]
+
+
+def _path_from_stack(stack: CallStack, library: str | None) -> str:
+    if stack.module_chain:
+        return " > ".join(stack.module_chain[:_MODULES_IN_PATH])
+    return f"{library} (vendor)" if library else _NO_ENTRY_POINT
+
+
+def _call_chains(columns: OpColumns) -> list[tuple[str, ...] | UnsetType]:
+    if len(columns.call_stack) > CALL_CHAIN_MAX_OPERATIONS:
+        return [UNSET] * len(columns.call_stack)
+    return [call_chain(cell) for cell in columns.call_stack]
+
+
+def _bytes_moved(columns: OpColumns) -> Numbers:
+    """Return bytes per call: as the table says, else achieved bandwidth × mean kernel time."""
+    rows = zip(columns.data_moved_mib, columns.tb_s, columns.time_mean_us, strict=True)
+    return [
+        mib * _BYTES_PER_MIB
+        if mib is not None
+        else None
+        if tb_s is None or mean_us is None
+        else tb_s * 1e6 * mean_us
+        for mib, tb_s, mean_us in rows
+    ]
+
+
+def _milliseconds(time_us: float | None) -> float | UnsetType:
+    return UNSET if time_us is None else round(time_us / 1e3, 3)
+
+
+def _known(count: int | None) -> int | UnsetType:
+    return UNSET if count is None else count

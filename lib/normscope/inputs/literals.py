@@ -32,17 +32,17 @@ def parse_literal(text: str) -> object:
     if not _NOT_JSON_LIKE.search(text):
         as_json = text.replace("(", "[").replace(",)", "]").replace(")", "]")
         try:
-            return _decode_json(as_json)  # type: ignore[no-any-return]
+            return _decode_json(as_json)
         except msgspec.DecodeError:
             pass
     return _parse_python(text)
 
 
 def parse_call_stack(text: str) -> object:
-    """Return the frames, possibly in nested lists, that ``text`` stands for, or ``None`` if it is no literal."""
+    """Return the frames, possibly nested, that ``text`` stands for, or ``None`` if it is no literal."""
     if text.startswith("[") and '"' not in text and "\\" not in text:
         try:
-            return _decode_json(text.replace("'", '"'))  # type: ignore[no-any-return]
+            return _decode_json(text.replace("'", '"'))
         except msgspec.DecodeError:
             pass
     return _parse_python(text)
@@ -52,6 +52,6 @@ def _parse_python(text: str) -> object:
     if len(text) > _LONGEST_LITERAL:
         return None
     try:
-        return ast.literal_eval(text)  # type: ignore[no-any-return]
+        return ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
         return None

@@ -6,19 +6,26 @@ module does the parsing: importing pandas alone takes longer than a whole analys
 
 import csv
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from io import StringIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from normscope.errors import InputError
 from normscope.escape import printable
 
+if TYPE_CHECKING:
+    import _csv
+
 # What pandas reads as a missing value, so that a table means the same here as in TraceLens.
 MISSING_CELLS = frozenset(
-    ("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN")
-    + ("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null")
+    (
+        *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
+        *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
+    )
 )
 
 Cells = list[str | None]
@@ -97,41 +104,45 @@ def read_ops_table(path: Path, wanted: frozenset[str]) -> OpsTable:
 
 
 def _parse(path: Path, text: str, wanted: frozenset[str]) -> OpsTable:
-    reader = csv.reader(text.splitlines(keepends=True), strict=True)
+    reader = csv.reader(StringIO(text, newline=""), strict=True)
     with _long_fields():
         try:
             header = [name.strip().replace("μ", "µ") for name in next(reader, [])]
-            rows, lines = _rows(path, reader, len(header), header)
+            places = {name: header.index(name) for name in header if name in wanted}
+            rows, lines = _rows(path, reader, header, list(places.values()))
         except csv.Error as error:
             message = (
                 f"{path.name}, line {reader.line_num}: not a valid CSV row ({error}); write the table again"
             )
             raise InputError(message) from None
-    places = {name: header.index(name) for name in header if name in wanted}
-    columns = {
-        name: [None if row[i] in MISSING_CELLS else row[i] for row in rows] for name, i in places.items()
-    }
+    cells = zip(*rows, strict=True) if rows else [()] * len(places)
+    columns = {name: _with_missing(column) for name, column in zip(places, cells, strict=True)}
     return OpsTable(path, columns, lines)
 
 
+def _with_missing(column: Iterable[str]) -> Cells:
+    return [None if cell in MISSING_CELLS else cell for cell in column]
+
+
 def _rows(
-    path: Path, reader: "Iterator[list[str]]", width: int, header: list[str]
+    path: Path, reader: "_csv.Reader", header: list[str], places: list[int]
 ) -> tuple[list[list[str]], list[int]]:
+    """Return the cells at ``places`` of every row, and the line on which each row ends."""
+    width = len(header)
     rows: list[list[str]] = []
     lines: list[int] = []
     for row in reader:
         if not row:
             continue
-        line: int = reader.line_num  # type: ignore[attr-defined]  # typeshed hides the reader's type
         if len(row) != width:
-            last = header[min(len(row), width) - 1]
+            last = printable(header[min(len(row), width) - 1])[:60]
             message = (
-                f"{path.name}, line {line}: {len(row)} cells, but the header has {width} (the last matching "
-                f"column is '{printable(last)[:60]}'); the file may be cut off, so write the table again"
+                f"{path.name}, line {reader.line_num}: {len(row)} cells, but the header has {width} (last "
+                f"matching column '{last}'); the file may be cut off, so write the table again"
             )
             raise InputError(message)
-        rows.append(row)
-        lines.append(line)
+        rows.append([row[i] for i in places])
+        lines.append(reader.line_num)
     return rows, lines
 
 

@@ -91,8 +91,8 @@ def find_categories(run_dir: Path) -> tuple[str, ...]:
         )
         raise InputError(message)
     tables = {p.name.removesuffix(_OPS_SUFFIX) for p in data.glob(f"*norm*{_OPS_SUFFIX}")}
-    names = {n for n in tables | _names_in_manifest(data / "category_manifest.json") if _FILE_SAFE.fullmatch(n)}
-    return tuple(sorted(names, key=_order))
+    names = tables | _names_in_manifest(data / "category_manifest.json")
+    return tuple(sorted(filter(_FILE_SAFE.fullmatch, names), key=_order))
 
 
 def _order(category: str) -> tuple[int, str]:
