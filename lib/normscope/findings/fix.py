@@ -1,0 +1,105 @@
+"""Repairs a findings file in place, as far as that needs no judgement."""
+
+import contextlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from normscope import escape
+from normscope.errors import ExportError
+from normscope.findings.facts import Facts
+from normscope.findings.repair import apply_repairs, repairs
+from normscope.findings.validate import check_options, errors_of, facts_for, find_problems, read_findings
+
+MOST_ROUNDS = 2
+
+
+class FixResult(msgspec.Struct, frozen=True):
+    """What was repaired, and what is still wrong; one sentence each."""
+
+    changed: tuple[str, ...]
+    passed: bool
+    errors: tuple[str, ...]
+
+
+def fix_findings_file(
+    path: Path | str,
+    tier: str = "compute",
+    comparison_scope: str = "standalone",
+    metrics_path: Path | str | None = None,
+) -> FixResult:
+    """Repair a findings file and validate it again, at most twice.
+
+    Repaired are the table cells that must be verbatim, lost or broken markers, their numbers, and the impact
+    scores beside them. Every other line keeps its bytes. The file is replaced in one step, and only when
+    something changed.
+
+    Parameters
+    ----------
+    path, tier, comparison_scope, metrics_path
+        As in :func:`normscope.findings.validate.validate_findings_file`.
+
+    Returns
+    -------
+    FixResult
+        ``changed`` names the lines as they are numbered when the repair is made; ``errors`` is what the
+        validator says of the file afterwards.
+
+    Raises
+    ------
+    InputError
+        The findings file or the metrics file can't be read.
+    UsageError
+        No such tier or scope.
+    ExportError
+        The repaired file can't be written.
+    """
+    check_options(tier, comparison_scope)
+    findings_path = Path(path)
+    data = read_findings(findings_path)
+    facts = facts_for(findings_path, metrics_path)
+    repaired, changed = _repaired(data, facts, tier, comparison_scope)
+    if repaired != data:
+        _replace(findings_path, repaired)
+    errors = errors_of(repaired, facts, tier, comparison_scope)
+    return FixResult(changed=changed, passed=not errors, errors=tuple(errors))
+
+
+def _repaired(data: bytes, facts: Facts | None, tier: str, scope: str) -> tuple[bytes, tuple[str, ...]]:
+    """Return the repaired file and the sentences about it."""
+    changed: list[str] = []
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data, ()
+    for _ in range(MOST_ROUNDS):
+        if facts is None or not find_problems(text, facts, tier, scope):
+            break
+        found = repairs(text, facts, tier, scope)
+        changed += [f"line {repair.line}: {repair.sentence}." for repair in found]
+        text = apply_repairs(text, found)
+    return text.encode("utf-8"), tuple(changed)
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Put ``data`` in the place of a file, in one step, keeping its mode; a link keeps pointing to it."""
+    target = path.resolve()
+    temporary: Path | None = None
+    try:
+        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}-")
+        temporary = Path(name)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        shutil.copymode(target, temporary)
+        temporary.replace(target)
+    except OSError as error:
+        if temporary:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+        message = escape.printable(
+            f"{path}: the repaired file can't be written ({error.strerror}); make its folder writable"
+        )
+        raise ExportError(message) from None
