@@ -1,0 +1,170 @@
+"""The sentences of a heuristic finding: its operations have no efficiency, or one that can't be true."""
+
+from msgspec import UNSET
+
+from normscope.findings.phrases import (
+    Prose,
+    Sentence,
+    always,
+    backend,
+    calls_of,
+    first,
+    grouped,
+    lead_shape,
+    op_name,
+    saving,
+    source,
+    where,
+)
+from normscope.findings.subject import Subject
+from normscope.findings.wording import data_size, duration, plural, significant
+
+WARNING = (
+    "> ⚠ This estimate comes from the operation's share of end-to-end time, "
+    "because there is no performance model for it."
+)
+WARNING_ANOMALY = (
+    "> ⚠ This estimate comes from the operation's share of end-to-end time, "
+    "because its measured efficiency can't be true, so there is no performance model to trust."
+)
+
+
+def _warning(s: Subject) -> str:
+    return WARNING_ANOMALY if _is_anomaly(s) else WARNING
+
+
+def _title(s: Subject) -> str:
+    if _is_anomaly(s):
+        return f"{op_name(s.lead.name)} measured faster than its roofline"
+    return f"{op_name(s.lead.name)} without a performance model"
+
+
+def _insight(s: Subject) -> str:
+    return first(INSIGHTS, s)
+
+
+def _action(s: Subject) -> str:
+    return first(ACTIONS, s)
+
+
+def _is_anomaly(s: Subject) -> bool:
+    return any(op.efficiency.is_anomaly for op in s.operations)
+
+
+def _lacks_shapes(s: Subject) -> bool:
+    return all(op.args is UNSET for op in s.operations)
+
+
+def _spends(s: Subject) -> str:
+    verb = "spends" if len(s.operations) == 1 else "spend"
+    share = f", {significant(s.share_percent)}% of end-to-end GPU time" if s.share_percent else ""
+    return (
+        f"{plural(len(s.operations), 'signature').capitalize()} of {op_name(s.lead.name)} "
+        f"{verb} {duration(s.time_us)}{share}"
+    )
+
+
+INSIGHTS = (
+    Sentence(
+        _is_anomaly,
+        lambda s: (
+            f"{_spends(s)}, at a measured {significant(max(s.efficiencies))}% of roofline, "
+            "which no device can reach."
+        ),
+    ),
+    Sentence(always, lambda s: f"{_spends(s)}, and nothing tells how much of that is needed."),
+)
+
+ACTIONS = (
+    Sentence(
+        _is_anomaly,
+        lambda _: (
+            "Check the measurement before tuning: the kernel time, the bytes counted for these shapes, "
+            "and the peak bandwidth in the metadata."
+        ),
+    ),
+    Sentence(
+        _lacks_shapes,
+        lambda _: (
+            "Record the trace again with shapes (`record_shapes=True`), so that bytes and efficiency can be "
+            "worked out."
+        ),
+    ),
+    Sentence(
+        always,
+        lambda s: (
+            f"Profile {op_name(s.lead.name)} for the bytes it moves, and compare its time with a norm of known "
+            f"efficiency at the same shape; {calls_of(s)} are the ones to look at."
+        ),
+    ),
+)
+
+IDENTIFICATION = (
+    Sentence(always, lambda s: f"{grouped(s)} by op name: {backend(s)}, {_why(s)}."),
+    Sentence(lambda s: bool(s.modules), where),
+    Sentence(
+        always,
+        lambda s: source(s, "operations[].efficiency.efficiency_percent", "operations[].percent_of_total"),
+    ),
+)
+
+
+def _why(s: Subject) -> str:
+    if _is_anomaly(s):
+        return "measured above 110% of roofline"
+    return "no efficiency in the table"
+
+
+def _bandwidth(s: Subject) -> float | None:
+    return s.call_bytes / (s.call_us * 1e6) if s.call_bytes and s.call_us else None
+
+
+REASONS = (
+    Sentence(
+        always,
+        lambda s: f"The costliest signature, {lead_shape(s)}, runs as {calls_of(s)}.",
+    ),
+    Sentence(
+        lambda s: _bandwidth(s) is not None,
+        lambda s: (
+            f"It moves {data_size(s.call_bytes or 0)} per call, which is "
+            f"{significant(_bandwidth(s) or 0)} TB/s."
+        ),
+    ),
+    Sentence(
+        _is_anomaly,
+        lambda _: (
+            "More than the roofline means that the time is too short, the bytes are counted too high, the data "
+            "stayed in a cache, or the peak is not this device's."
+        ),
+    ),
+    Sentence(
+        lambda s: not _is_anomaly(s),
+        lambda _: "Without bytes or FLOPs over time the trace can't say how far it is from its roofline.",
+    ),
+)
+
+RESOLUTIONS = (
+    Sentence(
+        _is_anomaly,
+        lambda _: "Once time, bytes and peak agree, the finding turns into a measured one, or goes away.",
+    ),
+    Sentence(
+        lambda s: not _is_anomaly(s),
+        lambda _: "A performance model for this op would replace the guess by a measured gap.",
+    ),
+    Sentence(
+        lambda s: bool(s.saving_us),
+        lambda s: f"The range assumes that 15 to 45% of its time can go, {saving(s)} of this trace.",
+    ),
+)
+
+HEURISTIC = Prose(
+    title=_title,
+    insight=_insight,
+    action=_action,
+    identification=IDENTIFICATION,
+    reasoning=REASONS,
+    resolution=RESOLUTIONS,
+    warning=_warning,
+)

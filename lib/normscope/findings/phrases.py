@@ -1,0 +1,195 @@
+"""Parts of sentences that several sections share: what a finding is called, and what it is measured against."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from normscope.analysis.models import Direction, Operation
+from normscope.escape import markdown, markdown_code, shorten
+from normscope.findings.subject import Subject
+from normscope.findings.wording import (
+    duration,
+    listed,
+    number_word,
+    plural,
+    sentence_case,
+    shown,
+    significant,
+    span,
+)
+
+LIMIT_NAMES = {"memory": "memory bandwidth", "compute": "peak compute"}
+_MOST_VARIANTS = 3
+_MOST_NAMES = 3
+_NAME_WIDTH = 80
+
+
+class Sentence(msgspec.Struct, frozen=True):
+    """One sentence of the findings: when it is true, and how it reads."""
+
+    when: Callable[[Subject], bool]
+    say: Callable[[Subject], str]
+
+
+def paragraph(sentences: tuple[Sentence, ...], subject: Subject) -> str:
+    """Return the sentences that hold for ``subject``, in their order."""
+    return " ".join(s.say(subject) for s in sentences if s.when(subject))
+
+
+def first(sentences: tuple[Sentence, ...], subject: Subject) -> str:
+    """Return the first sentence that holds for ``subject``."""
+    return next(s.say(subject) for s in sentences if s.when(subject))
+
+
+def always(_subject: Subject) -> bool:
+    """Hold for every subject."""
+    return True
+
+
+def what(subject: Subject) -> str:
+    """Return what the finding is about, such as ``BatchNorm backward``."""
+    named = [v for v in subject.variants if v != "Other"]
+    if len(named) != len(subject.variants) or len(named) > _MOST_VARIANTS:
+        return "normalization" + direction_word(subject.direction)
+    return listed(named) + direction_word(subject.direction)
+
+
+def direction_word(direction: Direction) -> str:
+    """Return the direction with a space before it, or nothing where it is not known."""
+    return "" if direction == "unknown" else f" {direction}"
+
+
+def what_capital(subject: Subject) -> str:
+    """Return :func:`what` as the start of a sentence."""
+    return sentence_case(what(subject))
+
+
+def op_names(operations: tuple[Operation, ...]) -> str:
+    """Return the op names of ``operations`` as code, the most frequent first, at most a few."""
+    names = dict.fromkeys(op.name for op in operations)
+    return listed(shown([op_name(name) for name in names], _MOST_NAMES))
+
+
+def op_name(name: str) -> str:
+    """Return one op name as code, or a word for an empty one."""
+    return markdown_code(shorten(name, _NAME_WIDTH)) if name else "an op without a name"
+
+
+def shapes_spend(subject: Subject) -> str:
+    """Return who spends how much time, such as ``Five BatchNorm backward shapes spend 2.95 ms``."""
+    count = len(subject.operations)
+    verb = "spends" if count == 1 else "spend"
+    return (
+        f"{sentence_case(number_word(count))} {what(subject)} shape{'' if count == 1 else 's'} "
+        f"{verb} {duration(subject.time_us)}"
+    )
+
+
+def of_gpu_time(subject: Subject) -> str:
+    """Return the share of end-to-end time between commas, or nothing where it is not known."""
+    if not subject.share_percent:
+        return ""
+    return f", {significant(subject.share_percent)}% of end-to-end GPU time,"
+
+
+def efficiency_span(subject: Subject) -> str:
+    """Return the efficiencies as one range, such as ``2.3–4.9%``."""
+    return span(subject.efficiencies[0], subject.efficiencies[-1], "%")
+
+
+def achieved(subject: Subject) -> str:
+    """Return the speed reached against the limit, in the units of the limit."""
+    peak = subject.metrics.hardware.peak_hbm_bw_tbs
+    if subject.finding.bound_type == "memory" and subject.bandwidths_tb_s and peak:
+        low, high = subject.bandwidths_tb_s[0], subject.bandwidths_tb_s[-1]
+        if high >= 0.01:
+            return f"at {span(low, high, ' TB/s')} of a possible {significant(float(peak))}"
+    return f"at {efficiency_span(subject)} of {limit(subject)}"
+
+
+def limit(subject: Subject) -> str:
+    """Return the name of the limit that the efficiency refers to."""
+    return LIMIT_NAMES.get(subject.finding.bound_type, "roofline")
+
+
+def backend(subject: Subject) -> str:
+    """Return the backend of a finding in words, or that the trace doesn't tell it."""
+    library = subject.finding.library
+    if library == "Unknown":
+        return "backend not told by the trace"
+    return "PyTorch's native backend" if library == "PyTorch Native" else f"{library} backend"
+
+
+def lead_shape(subject: Subject) -> str:
+    """Return the costliest shape, such as ``(10,64,112,112) bf16``, or its op where no shape was recorded."""
+    if subject.tensor is None:
+        return op_name(subject.lead.name)
+    return markdown(f"{subject.tensor.shape} {subject.tensor.dtype}")
+
+
+def start_with(subject: Subject) -> str:
+    """Return where to start, for a finding of several shapes, else nothing."""
+    if len(subject.operations) == 1:
+        return ""
+    if len(subject.operations) == 2:
+        percent = subject.lead.time_ms * 1e5 / subject.time_us
+        return f" Start with {lead_shape(subject)}: it holds {significant(percent)}% of the time."
+    return (
+        f" Start with the {number_word(subject.lead_count)} costliest shapes: "
+        f"they hold {significant(subject.lead_percent)}% of the time."
+    )
+
+
+def grouped(subject: Subject) -> str:
+    """Return which operations were grouped, by name and variant."""
+    count = len(subject.operations)
+    verb = "was" if count == 1 else "were"
+    variants = [v if v != "Other" else "variant not named" for v in subject.variants]
+    return (
+        f"{sentence_case(plural(count, 'signature'))} of {op_names(subject.operations)} "
+        f"({listed(variants)}) {verb} grouped"
+    )
+
+
+def mixed_variants(subject: Subject) -> str:
+    """Return each variant's number of shapes, share of time and efficiencies."""
+    parts = []
+    for variant in subject.variants:
+        own = [op for op in subject.operations if op.variant == variant]
+        percents = sorted(op.efficiency.efficiency_percent or 0.0 for op in own)
+        share = sum(op.time_ms for op in own) * 1e5 / subject.time_us
+        name = "no variant named" if variant == "Other" else variant
+        parts.append(
+            f"{name} ({plural(len(own), 'shape')}, {significant(share)}% of the time, "
+            f"{span(percents[0], percents[-1], '%')})"
+        )
+    return f"The variants are {listed(parts)}"
+
+
+def where(subject: Subject) -> str:
+    """Return the modules that the call stacks name."""
+    modules = [markdown_code(shorten(m, _NAME_WIDTH)) for m in subject.modules]
+    return f"The call stacks name {listed(shown(modules, _MOST_NAMES))}."
+
+
+def source(subject: Subject, *keys: str) -> str:
+    """Return the closing note of an identification: the file and the keys behind it."""
+    place = f"`category_findings[{subject.finding.rank - 1}].members[]`"
+    listed_keys = ", ".join([place, *(f"`{key}`" for key in keys)])
+    return f"(source: `{subject.metrics.category}_metrics.json` → {listed_keys})"
+
+
+def calls_of(subject: Subject) -> str:
+    """Return how often and how long the costliest shape runs."""
+    return (
+        f"{subject.lead.count:,} call{'' if subject.lead.count == 1 else 's'} of {duration(subject.call_us)}"
+    )
+
+
+def saving(subject: Subject) -> str:
+    """Return what the estimate is worth in time."""
+    if subject.saving_us is None:
+        return ""
+    low, high = subject.saving_us
+    ends = duration(low), duration(high)
+    return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"

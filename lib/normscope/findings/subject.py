@@ -1,0 +1,219 @@
+"""What a finding is about: the figures that its sentences need, worked out of the metrics alone.
+
+Every field is either a number of the metrics file, or follows from such numbers by the arithmetic that its
+comment states, so that each figure of the prose can be checked.
+"""
+
+import math
+import re
+
+import msgspec
+from msgspec import UNSET
+
+from normscope.analysis.models import (
+    CategoryFinding,
+    CategoryMetrics,
+    Direction,
+    ImpactEstimate,
+    Operation,
+    Variant,
+)
+
+ROOFLINE_CAP = "[ROOFLINE CAP]"
+_SIZE_MATTERS_FACTOR = 1.5  # the larger half reaches this many times the efficiency of the smaller half
+_SIZE_SPREAD = 4.0  # smaller differences in size say nothing about its effect
+_FIRST_ARGUMENT = re.compile(r"\(([\d,]*)\) ([\w.]+)")
+_DTYPE_BYTES = {"fp64": 8.0, "fp32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "fp4": 0.5}
+
+
+class Tensor(msgspec.Struct, frozen=True):
+    """The first argument of an operation: its shape as the metrics write it, its type, its size."""
+
+    shape: str
+    dtype: str
+    size_bytes: float | None
+
+
+class Subject(msgspec.Struct, frozen=True, kw_only=True):
+    """One finding and the figures its prose is made of; operations are ordered by time, longest first."""
+
+    metrics: CategoryMetrics
+    finding: CategoryFinding
+    operations: tuple[Operation, ...]
+    time_us: float
+    share_percent: float | None
+    calls: int
+    variants: tuple[Variant, ...]
+    direction: Direction
+    efficiencies: tuple[float, ...]
+    bandwidths_tb_s: tuple[float, ...]
+    intensities: tuple[float, ...]
+    ridge_flops_per_byte: float | None
+    call_us: float
+    call_bytes: float | None
+    call_at_peak_us: float | None
+    tensor: Tensor | None
+    kernels_per_call: int
+    size_spread: float | None
+    efficiency_by_size: tuple[float, float] | None
+    lead_count: int
+    lead_percent: float
+    varying: tuple[Operation, ...]
+    modules: tuple[str, ...]
+    healthy: Operation | None
+    saving_us: tuple[float, float] | None
+    gap_us: float
+    capped: tuple[Operation, ...]
+
+    @property
+    def lead(self) -> Operation:
+        """The operation with the most time."""
+        return self.operations[0]
+
+    @property
+    def variant(self) -> Variant | None:
+        """The norm variant, where the finding has only one."""
+        return self.variants[0] if len(self.variants) == 1 else None
+
+    @property
+    def size_matters(self) -> bool:
+        """Whether the smaller shapes reach clearly less than the larger ones."""
+        if self.efficiency_by_size is None:
+            return False
+        smaller, larger = self.efficiency_by_size
+        return larger >= _SIZE_MATTERS_FACTOR * smaller
+
+
+def subject_of(metrics: CategoryMetrics, finding: CategoryFinding) -> Subject:
+    """Return what ``finding`` of ``metrics`` is about."""
+    members = sorted(finding.members, key=lambda m: -m.time_ms)
+    operations = tuple(metrics.operations[m.operation_index] for m in members)
+    lead = operations[0]
+    time_us = sum(op.time_ms for op in operations) * 1e3
+    lead_count = min(2, len(operations))
+    call_us = _call_us(lead)
+    peak_tb_s = metrics.hardware.peak_hbm_bw_tbs
+    return Subject(
+        metrics=metrics,
+        finding=finding,
+        operations=operations,
+        time_us=time_us,
+        share_percent=_sum_known([op.percent_of_total for op in operations]),
+        calls=sum(op.count for op in operations),
+        variants=_by_time(operations),
+        direction=_common_direction(operations),
+        efficiencies=_sorted_known([op.efficiency.efficiency_percent for op in operations]),
+        bandwidths_tb_s=_sorted_known([op.efficiency.tb_s_achieved for op in operations]),
+        intensities=_sorted_known([op.efficiency.flops_per_byte for op in operations]),
+        ridge_flops_per_byte=_ridge(lead),
+        call_us=call_us,
+        call_bytes=lead.bytes_moved_per_call or None,
+        call_at_peak_us=_at_peak_us(lead.bytes_moved_per_call, peak_tb_s),
+        tensor=_tensor(lead),
+        kernels_per_call=lead.kernel_name.count("<br>Kernel ") + 1 if lead.kernel_name else 0,
+        size_spread=_size_spread(operations),
+        efficiency_by_size=_efficiency_by_size(operations),
+        lead_count=lead_count,
+        lead_percent=sum(op.time_ms for op in operations[:lead_count]) * 1e5 / time_us if time_us else 0.0,
+        varying=tuple(op for op in operations if op.high_variance is True),
+        modules=_modules(operations),
+        healthy=_healthy(metrics, operations),
+        saving_us=_saving_us(metrics, finding),
+        gap_us=sum(_gap_us(op, m) for op, m in zip(operations, members, strict=True)),
+        capped=tuple(op for op in operations if (op.efficiency.warning or "").startswith(ROOFLINE_CAP)),
+    )
+
+
+def _sorted_known(values: list[float | None]) -> tuple[float, ...]:
+    return tuple(sorted(v for v in values if v is not None))
+
+
+def _sum_known(values: list[float | None]) -> float | None:
+    known = [v for v in values if v is not None]
+    return sum(known) if known else None
+
+
+def _by_time(operations: tuple[Operation, ...]) -> tuple[Variant, ...]:
+    times: dict[Variant, float] = {}
+    for op in operations:
+        times[op.variant] = times.get(op.variant, 0.0) + op.time_ms
+    return tuple(sorted(times, key=lambda variant: -times[variant]))
+
+
+def _common_direction(operations: tuple[Operation, ...]) -> Direction:
+    directions = {op.direction for op in operations}
+    return directions.pop() if len(directions) == 1 else "unknown"
+
+
+def _call_us(op: Operation) -> float:
+    return (
+        op.kernel_time_mean_us if op.kernel_time_mean_us is not None else op.time_ms * 1e3 / max(1, op.count)
+    )
+
+
+def _at_peak_us(size_bytes: float | None, peak_tb_s: float | None) -> float | None:
+    """Bytes ÷ peak bandwidth."""
+    return size_bytes / (peak_tb_s * 1e6) if size_bytes and peak_tb_s else None
+
+
+def _ridge(op: Operation) -> float | None:
+    """Peak TFLOP/s ÷ peak TB/s: below this many FLOP per byte, memory is the limit."""
+    tflops, tb_s = op.efficiency.resolved_peak_maf, op.efficiency.resolved_peak_hbm_bw
+    return tflops / tb_s if tflops and tb_s else None
+
+
+def _tensor(op: Operation) -> Tensor | None:
+    match = _FIRST_ARGUMENT.match(op.args) if isinstance(op.args, str) else None
+    if match is None:
+        return None
+    shape, dtype = match.groups()
+    sizes = [int(d) for d in shape.split(",") if d]
+    width = _DTYPE_BYTES.get(dtype)
+    return Tensor(f"({shape})", dtype, math.prod(sizes) * width if width and sizes else None)
+
+
+def _sized(operations: tuple[Operation, ...]) -> list[tuple[float, float]]:
+    """Bytes per call and efficiency of the operations that have both, smallest first."""
+    pairs = [(op.bytes_moved_per_call, op.efficiency.efficiency_percent) for op in operations]
+    return sorted((size, percent) for size, percent in pairs if size and percent is not None)
+
+
+def _size_spread(operations: tuple[Operation, ...]) -> float | None:
+    sized = _sized(operations)
+    return sized[-1][0] / sized[0][0] if len(sized) > 1 else None
+
+
+def _efficiency_by_size(operations: tuple[Operation, ...]) -> tuple[float, float] | None:
+    """Mean efficiency of the smaller and of the larger half, where sizes differ enough to tell."""
+    sized = _sized(operations)
+    if len(sized) < 2 or sized[-1][0] < _SIZE_SPREAD * sized[0][0]:
+        return None
+    half = len(sized) // 2
+    smaller, larger = sized[:half], sized[-half:]
+    return sum(p for _, p in smaller) / half, sum(p for _, p in larger) / half
+
+
+def _modules(operations: tuple[Operation, ...]) -> tuple[str, ...]:
+    paths = [" > ".join(op.module_chain[-2:]) for op in operations if op.module_chain]
+    return tuple(dict.fromkeys(paths))
+
+
+def _healthy(metrics: CategoryMetrics, operations: tuple[Operation, ...]) -> Operation | None:
+    """The most efficient other operation: shows what this device does reach in this run."""
+    others = [op for op in metrics.operations if op not in operations and not op.efficiency.is_anomaly]
+    return max(others, key=lambda op: op.efficiency.efficiency_percent or 0.0, default=None)
+
+
+def _saving_us(metrics: CategoryMetrics, finding: CategoryFinding) -> tuple[float, float] | None:
+    """Low and high impact score × end-to-end time."""
+    total_ms = metrics.hardware.end_to_end_ms
+    if total_ms is None:
+        return None
+    return finding.impact_score_low * total_ms * 10.0, finding.impact_score_high * total_ms * 10.0
+
+
+def _gap_us(op: Operation, member: ImpactEstimate) -> float:
+    """Trace 1's time above trace 2's: as the table says, else what the efficiency implies."""
+    if op.difference_ms is not UNSET:
+        return -op.difference_ms * 1e3
+    return op.time_ms * 1e3 * (1.0 - (member.efficiency_pct or 100.0) / 100.0)
