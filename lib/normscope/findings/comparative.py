@@ -166,7 +166,8 @@ REASONS = (
     Sentence(
         _is_uneven,
         lambda s: (
-            f"The shapes lose unevenly, {_slowdown_span(s)} slower, which points at the kernels of single shapes."
+            f"The shapes lose unevenly, {_slowdown_span(s)} slower, "
+            "which points at the kernels of single shapes."
         ),
     ),
     Sentence(

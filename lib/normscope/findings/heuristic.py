@@ -93,8 +93,8 @@ ACTIONS = (
     Sentence(
         always,
         lambda s: (
-            f"Profile {op_name(s.lead.name)} for the bytes it moves, and compare its time with a norm of known "
-            f"efficiency at the same shape; {calls_of(s)} are the ones to look at."
+            f"Profile {op_name(s.lead.name)} for the bytes it moves, and compare its time with a norm of "
+            f"known efficiency at the same shape; {calls_of(s)} are the ones to look at."
         ),
     ),
 )
@@ -134,8 +134,8 @@ REASONS = (
     Sentence(
         _is_anomaly,
         lambda _: (
-            "More than the roofline means that the time is too short, the bytes are counted too high, the data "
-            "stayed in a cache, or the peak is not this device's."
+            "More than the roofline means that the time is too short, the bytes are counted too high, "
+            "the data stayed in a cache, or the peak is not this device's."
         ),
     ),
     Sentence(

@@ -92,8 +92,8 @@ def _anomalies(metrics: CategoryMetrics) -> str:
     indexes = metrics.data_quality.anomalies
     names = dict.fromkeys(op_name(metrics.operations[i].name) for i in indexes)
     return (
-        f"{sentence_case(plural(len(indexes), 'signature'))} of {listed(list(names)[:3])} measured above 110% of "
-        "roofline, which can't be: verify the measurement."
+        f"{sentence_case(plural(len(indexes), 'signature'))} of {listed(list(names)[:3])} measured above "
+        "110% of roofline, which can't be: verify the measurement."
     )
 
 

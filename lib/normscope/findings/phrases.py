@@ -1,4 +1,4 @@
-"""Parts of sentences that several sections share: what a finding is called, and what it is measured against."""
+"""Parts of sentences that several sections share: names, ranges, limits."""
 
 from collections.abc import Callable
 
@@ -29,6 +29,18 @@ class Sentence(msgspec.Struct, frozen=True):
 
     when: Callable[[Subject], bool]
     say: Callable[[Subject], str]
+
+
+class Prose(msgspec.Struct, frozen=True, kw_only=True):
+    """How the findings of one kind are told: short parts as functions, paragraphs as rows of sentences."""
+
+    title: Callable[[Subject], str]
+    insight: Callable[[Subject], str]
+    action: Callable[[Subject], str]
+    identification: tuple[Sentence, ...]
+    reasoning: tuple[Sentence, ...]
+    resolution: tuple[Sentence, ...]
+    warning: Callable[[Subject], str] | None = None
 
 
 def paragraph(sentences: tuple[Sentence, ...], subject: Subject) -> str:
@@ -190,6 +202,8 @@ def saving(subject: Subject) -> str:
     """Return what the estimate is worth in time."""
     if subject.saving_us is None:
         return ""
-    low, high = subject.saving_us
-    ends = duration(low), duration(high)
-    return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
+    low, high = map(duration, subject.saving_us)
+    if low == high:
+        return high
+    (low_value, low_unit), (_, high_unit) = low.split(" "), high.split(" ")
+    return f"{low_value if low_unit == high_unit else low} to {high}"

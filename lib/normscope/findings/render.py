@@ -1,7 +1,5 @@
 """The findings file of one category: Markdown that follows the contract, rendered from the metrics alone."""
 
-from types import ModuleType
-
 from msgspec import UNSET
 
 from normscope.analysis.models import (
@@ -12,7 +10,11 @@ from normscope.analysis.models import (
     Operation,
 )
 from normscope.escape import MISSING, markdown, shorten
-from normscope.findings import comparative, heuristic, overview, standalone
+from normscope.findings import overview
+from normscope.findings.comparative import COMPARATIVE
+from normscope.findings.heuristic import HEURISTIC
+from normscope.findings.phrases import Prose, paragraph
+from normscope.findings.standalone import STANDALONE
 from normscope.findings.subject import Subject, subject_of
 
 RECOMMENDATIONS = "## Recommendations"
@@ -20,7 +22,10 @@ DETAILS = "## Detailed Analysis"
 TIER = "compute"
 NONE_FOUND = "No normalization operations found in trace."
 
-STANDALONE_COLUMNS = "Operation | Args | Kernel Path | Kernel Name | Time (ms) | %E2E | Count | FLOPS/Byte | Efficiency | Bound"
+STANDALONE_COLUMNS = (
+    "Operation | Args | Kernel Path | Kernel Name | Time (ms) | %E2E | Count | "
+    "FLOPS/Byte | Efficiency | Bound"
+)
 COMPARATIVE_COLUMNS = (
     "Operation | Args (T1) | Kernel Path | Kernel Name | Trace 1 Time (ms) | Trace 2 Time (ms) | "
     "Count (T1/T2) | Difference (ms) | FLOPS/Byte (T1) | Bound (T1)"
@@ -66,10 +71,10 @@ def _render_error(metrics: ErrorMetrics) -> str:
     return "\n\n".join([*blocks, RECOMMENDATIONS, DETAILS]) + "\n"
 
 
-def _prose(subject: Subject) -> ModuleType:
+def _prose(subject: Subject) -> Prose:
     if subject.finding.estimate_method == "heuristic":
-        return heuristic
-    return comparative if subject.metrics.comparison_scope == "comparative" else standalone
+        return HEURISTIC
+    return COMPARATIVE if subject.metrics.comparison_scope == "comparative" else STANDALONE
 
 
 def _recommendation(s: Subject) -> str:
@@ -84,8 +89,8 @@ def _recommendation(s: Subject) -> str:
         f"**Impact**: impact_score: {mid}",
         "<!-- impact-end -->",
     ]
-    if finding.estimate_method == "heuristic":
-        lines += ["", heuristic.warning(s)]
+    if prose.warning is not None:
+        lines += ["", prose.warning(s)]
     return "\n".join(lines)
 
 
@@ -102,10 +107,10 @@ def _detail(s: Subject) -> str:
     )
     blocks = [
         f"{candidate}\n#### {prose.title(s)}",
-        f"**Identification:** {prose.identification(s)}",
+        f"**Identification:** {paragraph(prose.identification, s)}",
         f"**Data:**\n\n{_table(s)}",
-        f"**Reasoning for Slowdown:** {prose.reasoning(s)}",
-        f"**Resolution:** {prose.resolution(s)}",
+        f"**Reasoning for Slowdown:** {paragraph(prose.reasoning, s)}",
+        f"**Resolution:** {paragraph(prose.resolution, s)}",
         estimate,
     ]
     return "\n\n".join(blocks)

@@ -117,7 +117,7 @@ def _has_healthy_peer(s: Subject) -> bool:
 
 
 def _has_no_healthy_peer(s: Subject) -> bool:
-    return _is_far_below(s) and not _has_healthy_peer(s)
+    return _is_far_below(s) and s.healthy is not None and not _has_healthy_peer(s)
 
 
 def _percent(op: Operation | None) -> float:

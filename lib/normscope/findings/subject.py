@@ -199,7 +199,7 @@ def _modules(operations: tuple[Operation, ...]) -> tuple[str, ...]:
 
 
 def _healthy(metrics: CategoryMetrics, operations: tuple[Operation, ...]) -> Operation | None:
-    """The most efficient other operation: shows what this device does reach in this run."""
+    """Return the most efficient other operation, which shows what this device does reach in this run."""
     others = [op for op in metrics.operations if op not in operations and not op.efficiency.is_anomaly]
     return max(others, key=lambda op: op.efficiency.efficiency_percent or 0.0, default=None)
 
