@@ -280,7 +280,7 @@ REASONS = (
         lambda s: (
             f"The smaller half of the shapes reaches {significant((s.efficiency_by_size or (0, 0))[0])}% of "
             f"roofline and the larger half {significant((s.efficiency_by_size or (0, 0))[1])}%: "
-            "a fixed cost per call weighs on the small ones."
+            f"a fixed cost per call weighs on the small ones{_but_large_ones(s)}."
         ),
     ),
     Sentence(
@@ -320,6 +320,10 @@ REASONS = (
 )
 
 
+def _but_large_ones(s: Subject) -> str:
+    return ", but even the large ones stay far from it" if _is_far_below(s) else ""
+
+
 def _times(ratio: float) -> str:
     return f"{significant(ratio)} times"
 
@@ -337,6 +341,13 @@ def _saves(s: Subject) -> bool:
 def _can_fuse(s: Subject) -> bool:
     return bool(_moves_data(s) and s.tensor and s.tensor.size_bytes)
 
+
+_ALTERNATIVES = {
+    "BatchNorm": "GroupNorm",
+    "InstanceNorm": "GroupNorm",
+    "GroupNorm": "LayerNorm",
+    "LayerNorm": "RMSNorm",
+}
 
 RESOLUTIONS = (
     Sentence(
@@ -356,8 +367,8 @@ RESOLUTIONS = (
     Sentence(
         lambda s: _is_low(s) and s.kernels_per_call > 1,
         lambda s: (
-            f"One kernel in place of {number_word(s.kernels_per_call)} takes away "
-            f"{(s.kernels_per_call - 1) * s.lead.count:,} launches and the intermediate results between them."
+            f"Every kernel that is merged with its neighbour takes away {s.lead.count:,} launches of this "
+            "shape, and the pass over memory between them."
         ),
     ),
     Sentence(
@@ -367,14 +378,15 @@ RESOLUTIONS = (
     Sentence(
         _can_fuse,
         lambda s: (
-            f"Fusing the elementwise neighbour into the norm removes one write and one read of the "
-            f"{lead_shape(s)} tensor, {data_size(2 * ((s.tensor and s.tensor.size_bytes) or 0))} per call."
+            "Where an activation or a residual sits beside the norm, fusing it removes one write and one read "
+            f"of the {lead_shape(s)} tensor, {data_size(2 * ((s.tensor and s.tensor.size_bytes) or 0))} per "
+            "call; the kernel fusion analysis names such chains."
         ),
     ),
     Sentence(
-        _is_far_below,
+        lambda s: _is_far_below(s) and s.variants[0] in _ALTERNATIVES,
         lambda s: (
-            f"If tuning does not help, {_alternative(s)} may have better kernels; "
+            f"If tuning does not help, {_ALTERNATIVES[s.variants[0]]} may have better kernels; "
             "that changes the model, so it needs retraining."
         ),
     ),
@@ -387,17 +399,6 @@ RESOLUTIONS = (
         lambda s: f"Closing 75 to 100% of the gap to the roofline is worth {saving(s)} of this trace.",
     ),
 )
-
-_ALTERNATIVES = {
-    "BatchNorm": "GroupNorm",
-    "InstanceNorm": "GroupNorm",
-    "GroupNorm": "LayerNorm",
-    "LayerNorm": "RMSNorm",
-}
-
-
-def _alternative(s: Subject) -> str:
-    return _ALTERNATIVES.get(s.variants[0], "LayerNorm or GroupNorm")
 
 
 STANDALONE = Prose(

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -29,6 +30,7 @@ class _ManifestCategory(msgspec.Struct):
 
 
 class _Manifest(msgspec.Struct):
+    comparison_scope: str = "standalone"
     categories: list[_ManifestCategory] = []
 
 
@@ -101,11 +103,20 @@ def _order(category: str) -> tuple[int, str]:
 
 
 def _names_in_manifest(path: Path) -> set[str]:
+    return {c.name for c in _read_manifest(path).categories if c.skill == NORM_ANALYZER}
+
+
+def _read_manifest(path: Path) -> _Manifest:
     try:
-        manifest = msgspec.json.decode(path.read_bytes(), type=_Manifest)
+        return msgspec.json.decode(path.read_bytes(), type=_Manifest)
     except FileNotFoundError:
-        return set()
-    except (OSError, msgspec.DecodeError) as error:
+        return _Manifest()
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         message = f"{path}: the manifest can't be read ({error}); mend it or delete it"
         raise InputError(message) from None
-    return {c.name for c in manifest.categories if c.skill == NORM_ANALYZER}
+
+
+def default_scope(run_dir: Path) -> Literal["standalone", "comparative"]:
+    """Return the comparison scope that the manifest of a run states, else ``standalone``."""
+    manifest = _read_manifest(run_dir / "category_data" / "category_manifest.json")
+    return "comparative" if manifest.comparison_scope == "comparative" else "standalone"

@@ -1,0 +1,210 @@
+"""The ``normscope`` command: every subcommand calls the public API and maps errors to exit codes."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import App, CycloptsError, Parameter
+
+from normscope import __version__, commands
+from normscope.errors import NormscopeError, UsageError
+from normscope.escape import printable
+
+_INTERRUPTED = 130
+
+Scope = Literal["standalone", "comparative"]
+Tier = Literal["compute", "system", "fusion"]
+
+OutputDir = Annotated[Path, Parameter(name=["--output-dir", "--output_dir", "-o"])]
+ScopeOption = Annotated[Scope | None, Parameter(name=["--comparison-scope", "--comparison_scope"])]
+CategoryOption = Annotated[list[str], Parameter(name=["--category", "-c"], negative="", show_default=False)]
+
+app = App(
+    name="normscope",
+    help="Find GPU normalization layers that waste time, say why, and what to do.",
+    version=__version__,
+    help_epilogue=(
+        "Exit codes: 0 ok · 1 analysis failed · 2 usage · 3 input unreadable · 5 notebook failed · "
+        "6 timed out or kernel died · 7 export failed · 8 findings invalid"
+    ),
+    help_format="plaintext",
+)
+
+
+@app.command
+def report(  # noqa: PLR0913 - one argument per option of the command
+    input: Annotated[str | None, Parameter(name="INPUT")] = None,  # noqa: A002 - the name in the help
+    /,
+    *,
+    out: Path | None = None,
+    comparison_scope: ScopeOption = None,
+    category: CategoryOption = [],  # noqa: B006 - never changed
+    top_n: int | None = None,
+    command_prefix: Literal["cache"] | None = None,
+    params: Path | None = None,
+    cell_timeout_s: int = 600,
+) -> None:
+    """Make the HTML report of a run.
+
+    Parameters
+    ----------
+    input
+        TraceLens run directory, or `sample` for the bundled simulated run.
+    out
+        Folder that becomes the report (default: outputs/NAME). A report that is there is replaced.
+    comparison_scope
+        standalone or comparative (default: what the run's manifest says).
+    category
+        Category such as norm_fwd; give it again for more (default: all).
+    top_n
+        Operations shown in figures and short tables (default: 20).
+    command_prefix
+        `cache` runs the analysis through the shell command in the run's cache/cmd_prefix.txt.
+    params
+        Parameter file (YAML, JSON or TOML); options given here win over it.
+    cell_timeout_s
+        Longest time for one step of the notebook, in seconds.
+    """
+    given = {
+        "run_dir": input,
+        "out_dir": None if out is None else str(out),
+        "comparison_scope": comparison_scope,
+        "categories": category or None,
+        "top_n": top_n,
+        "command_prefix": command_prefix,
+    }
+    commands.report({k: v for k, v in given.items() if v is not None}, params, cell_timeout_s)
+
+
+@app.command
+def analyze(
+    *,
+    output_dir: OutputDir,
+    comparison_scope: ScopeOption = None,
+    category: CategoryOption = [],  # noqa: B006
+) -> None:
+    """Compute the metrics of a run: category_data/CATEGORY_metrics.json.
+
+    Parameters
+    ----------
+    output_dir
+        TraceLens run directory.
+    comparison_scope
+        standalone or comparative (default: what the run's manifest says).
+    category
+        Category such as norm_fwd; give it again for more (default: all).
+    """
+    commands.analyze(output_dir, comparison_scope, category)
+
+
+@app.command
+def findings(
+    *,
+    output_dir: OutputDir,
+    comparison_scope: ScopeOption = None,
+    category: CategoryOption = [],  # noqa: B006
+) -> None:
+    """Compute the metrics and write the findings: category_findings/CATEGORY_findings.md.
+
+    Parameters
+    ----------
+    output_dir
+        TraceLens run directory.
+    comparison_scope
+        standalone or comparative (default: what the run's manifest says).
+    category
+        Category such as norm_fwd; give it again for more (default: all).
+    """
+    commands.findings(output_dir, comparison_scope, category)
+
+
+@app.command
+def validate(
+    file: Path,
+    /,
+    *,
+    tier: Tier = "compute",
+    comparison_scope: Annotated[
+        Scope, Parameter(name=["--comparison-scope", "--comparison_scope"])
+    ] = "standalone",
+    metrics: Path | None = None,
+    fix: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Check a findings file against its contract and its metrics.
+
+    Parameters
+    ----------
+    file
+        Findings file, NAME_findings.md.
+    tier
+        Tier of the findings.
+    comparison_scope
+        Scope of the findings.
+    metrics
+        Metrics file (default: category_data/NAME_metrics.json of the same run).
+    fix
+        Repair what is mechanical first: verbatim cells, marker numbers, lost markers. Prose stays.
+    """
+    commands.validate(file, tier, comparison_scope, metrics, fix=fix)
+
+
+@app.command
+def sample(folder: Path = Path("sample_run"), /) -> None:
+    """Write the bundled simulated run to a folder, to see what an input looks like.
+
+    Parameters
+    ----------
+    folder
+        Folder to write; must be empty or not there.
+    """
+    commands.sample(folder)
+
+
+@app.command
+def doctor() -> None:
+    """Check what a report needs: versions, kernel, browser, fonts, writable folders."""
+    commands.doctor()
+
+
+@app.command
+def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
+    """Print the completion script of a shell.
+
+    Parameters
+    ----------
+    shell
+        Such as bash: `normscope completion bash > ~/.local/share/bash-completion/completions/normscope`.
+    """
+    sys.stdout.write(app.generate_completion(shell=shell))
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and leave with its exit code.
+
+    Parameters
+    ----------
+    arguments
+        The words after ``normscope``; by default those of this process.
+    """
+    options: dict[str, Any] = {"exit_on_error": False, "print_error": False, "result_action": "return_value"}
+    sys.exit(_exit_code(lambda: app(arguments, **options)))
+
+
+def _exit_code(call: Callable[[], Any]) -> int:
+    try:
+        call()
+    except CycloptsError as error:
+        _complain(str(error).replace("\n", " ").strip() + " Try `normscope --help`.")
+        return UsageError.exit_code
+    except NormscopeError as error:
+        _complain(str(error))
+        return error.exit_code
+    except KeyboardInterrupt:
+        _complain("interrupted; nothing was changed")
+        return _INTERRUPTED
+    return 0
+
+
+def _complain(message: str) -> None:
+    sys.stderr.write(f"normscope: {printable(message)}\n")
