@@ -6,7 +6,7 @@ OUT ?=
 export INPUT OUT PYTHON
 
 VENV_PYTHON := .venv/bin/python
-PIP := $(VENV_PYTHON) -m pip install --quiet --disable-pip-version-check --no-input
+PIP := $(VENV_PYTHON) -m pip install -qq --disable-pip-version-check --no-input
 READY_TO_RUN := .venv/.ready-to-run
 READY_TO_DEVELOP := .venv/.ready-to-develop
 
@@ -17,8 +17,7 @@ help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
 
 report: $(READY_TO_RUN) ## Report on the bundled sample, or on INPUT=run_directory into OUT=folder
-	@name=$$($(VENV_PYTHON) -c 'import os, pathlib; print(pathlib.Path(os.environ["INPUT"]).resolve().name)'); \
-	.venv/bin/normscope report "$$INPUT" --out "$${OUT:-outputs/$$name}"
+	@.venv/bin/normscope report "$$INPUT" $${OUT:+--out "$$OUT"}
 
 test: lint ## Run lint, type check and all tests
 	@$(VENV_PYTHON) -m pytest --numprocesses auto --dist loadfile
