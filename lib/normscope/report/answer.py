@@ -1,0 +1,129 @@
+"""The answer first: the verdict, the key figures, what to do and where to start."""
+
+from normscope.analysis.models import CategoryMetrics, ImpactEstimate
+from normscope.escape import shorten
+from normscope.report.cards import cards_html
+from normscope.report.findings_text import category_texts, finding_titles, inline_html
+from normscope.report.key_figures import key_figures
+from normscope.report.operations import EFFICIENCY_TITLES, arguments, efficiency, operation_name
+from normscope.report.results import (
+    LocatedOperation,
+    Report,
+    analysed,
+    failed,
+    findings_of,
+    operation_anchor,
+    operations_of,
+    status_of,
+)
+from normscope.report.tables import (
+    Column,
+    Html,
+    Row,
+    link,
+    number,
+    percent,
+    safe,
+    table,
+)
+from normscope.report.verdict import verdict_html
+
+WORST_OPERATIONS = 3
+FIRST_FINDINGS = 3
+_RUN_NAME_WIDTH = 80
+
+
+def answer_html(report: Report) -> Html:
+    """Return the verdict, the cards with the key figures and the operations to start with."""
+    parts = [_error_banner(report), Html(f'<p class="ns-run">{safe(_run_line(report))}</p>')]
+    if status_of(report) == "EMPTY":
+        return Html("\n".join([*parts, _nothing_found()]))
+    if operations_of(report):
+        figures = key_figures(report)
+        parts += [verdict_html(report, figures), cards_html(report, figures)]
+        parts += [_first_findings(report), _worst_operations(report)]
+    return Html("\n".join(part for part in parts if part))
+
+
+def _run_line(report: Report) -> str:
+    platforms = dict.fromkeys(m.hardware.platform for m in analysed(report) if m.hardware.platform)
+    hardware = ", ".join(platforms) or "device not known"
+    categories = ", ".join(m.category for m in report.metrics) or "no categories"
+    parts = (report.label, hardware, categories, report.comparison_scope)
+    return " · ".join(shorten(part, _RUN_NAME_WIDTH) for part in parts)
+
+
+def _error_banner(report: Report) -> Html:
+    failures = failed(report)
+    if not failures:
+        return Html("")
+    reasons = "\n".join(f"<p>{safe(m.category)}: {safe(m.error)}</p>" for m in failures)
+    return Html(
+        '<div class="ns-banner" role="alert">\n'
+        "<p><strong>Status: ERROR</strong>. The analysis failed, so this report is incomplete.</p>\n"
+        f"{reasons}\n</div>"
+    )
+
+
+def _nothing_found() -> Html:
+    return Html(
+        '<div class="ns-verdict">\n<p class="ns-headline">No normalization operations found</p>\n'
+        "<p>The run directory has no rows in <code>category_data/&lt;category&gt;_ops.csv</code>. If the "
+        "model has normalization layers, check that the trace was split into categories and that the right "
+        "directory was given.</p>\n</div>"
+    )
+
+
+def _first_findings(report: Report) -> Html:
+    """Return the findings with the largest impact, each linked to its text."""
+    titles = finding_titles(category_texts(report))
+    items = []
+    for located in findings_of(report)[:FIRST_FINDINGS]:
+        finding = located.finding
+        title = titles.get((located.metrics.category, finding.rank))
+        gain = f"{percent(finding.impact_score_low)} to {percent(finding.impact_score_high)} of GPU time"
+        if title is not None:
+            items.append(f'<li><a href="#{located.anchor}">{inline_html(title)}</a>: {safe(gain)}</li>')
+    if not items:
+        return Html("")
+    return Html("<p><strong>What to do first</strong></p>\n<ol>\n" + "\n".join(items) + "\n</ol>")
+
+
+def _worst_operations(report: Report) -> Html:
+    by_anchor = {each.anchor: each for each in operations_of(report)}
+    worst = _largest_estimates(report)[:WORST_OPERATIONS]
+    if not worst:
+        return Html("")
+    columns = (
+        Column("Operation"),
+        Column("Arguments"),
+        Column("Time (ms)", numeric=True),
+        Column(EFFICIENCY_TITLES[report.comparison_scope], numeric=True),
+        Column("Potential gain (% of GPU time)", numeric=True),
+        Column("Details"),
+    )
+    rows = [Row(_worst_cells(by_anchor[anchor], estimate)) for anchor, estimate in worst]
+    return table("Start here: the operations with the largest potential gain", columns, rows)
+
+
+def _worst_cells(located: LocatedOperation, estimate: ImpactEstimate) -> tuple[str | Html, ...]:
+    operation = located.operation
+    return (
+        operation_name(operation),
+        arguments(operation),
+        number(operation.time_ms, 3),
+        efficiency(operation),
+        f"{number(estimate.impact_score)} ({number(estimate.impact_score_low)}–"
+        f"{number(estimate.impact_score_high)})",
+        link(located.anchor, "row"),
+    )
+
+
+def _largest_estimates(report: Report) -> list[tuple[str, ImpactEstimate]]:
+    located = [
+        (operation_anchor(place, estimate.operation_index), estimate)
+        for place, metrics in enumerate(report.metrics, start=1)
+        if isinstance(metrics, CategoryMetrics)
+        for estimate in metrics.impact_estimates
+    ]
+    return sorted(located, key=lambda pair: -pair[1].impact_score)

@@ -1,0 +1,90 @@
+"""Data quality: what the input lacked and which figures not to trust, said plainly."""
+
+from collections.abc import Iterable, Iterator
+
+from msgspec import UNSET
+
+from normscope.analysis.models import CategoryMetrics
+from normscope.escape import html_text, shorten
+from normscope.report.operations import listed_operations
+from normscope.report.results import Report, absent, failed, operation_anchor
+from normscope.report.tables import Cell, Html, bullets, count_of, link, number, paragraph, percent
+
+_MAX_NAMED = 20
+_NAME_WIDTH = 80
+ANOMALY_CAUSES = (
+    "More than 110 % of the roofline is not possible. Probable causes: the data stayed in a cache, the bytes "
+    "or FLOPs of the performance model are too high for this kernel, or the peak in the metadata is too low."
+)
+
+
+def data_quality_html(report: Report) -> Html:
+    """Return what is missing, doubtful or failed in every category, or a sentence that nothing is."""
+    parts: list[Html] = [
+        paragraph(f"{m.category}: the analysis failed (Status: ERROR). {m.error}") for m in failed(report)
+    ]
+    parts += [
+        paragraph(f"{m.category}: no normalization operations found in the trace.") for m in absent(report)
+    ]
+    listed = frozenset(each.anchor for each in listed_operations(report))
+    for place, metrics in enumerate(report.metrics, start=1):
+        if isinstance(metrics, CategoryMetrics):
+            parts.append(_category_html(place, metrics, listed))
+    return Html("\n".join(parts) or paragraph("There is no data to judge."))
+
+
+def _category_html(place: int, metrics: CategoryMetrics, listed: frozenset[str]) -> Html:
+    points = list(_points(place, metrics, listed))
+    heading = Html(f"<h3>{html_text(metrics.category)}</h3>\n")
+    if not points:
+        return Html(heading + paragraph("No anomaly, no high variance, no missing column."))
+    return Html(heading + bullets(points))
+
+
+def _points(place: int, metrics: CategoryMetrics, listed: frozenset[str]) -> Iterator[Cell]:
+    quality = metrics.data_quality
+    for title, indexes, explanation in (
+        ("above 110 % of the roofline (anomaly)", quality.anomalies, ANOMALY_CAUSES),
+        (
+            "with high variance between calls",
+            quality.high_variance,
+            "The mean hides slow calls.",
+        ),
+        (
+            "without kernel time",
+            quality.operations_without_time,
+            "They are left out of the impact estimates.",
+        ),
+        (
+            "without efficiency",
+            quality.operations_without_efficiency,
+            "Nothing models their performance; their impact is a guess from their share of the time.",
+        ),
+    ):
+        if indexes:
+            names = _named(place, metrics, indexes, listed)
+            subject = html_text(f"{count_of(len(indexes), 'operation')} {title}")
+            yield Html(f"<strong>{subject}</strong>: {names}. {html_text(explanation)}")
+    if quality.missing_columns:
+        columns = ", ".join(f"<code>{html_text(column)}</code>" for column in quality.missing_columns)
+        yield Html(f"<strong>Columns missing from the operations table</strong>: {columns}.")
+    yield from quality.notes
+
+
+def _named(place: int, metrics: CategoryMetrics, indexes: Iterable[int], listed: frozenset[str]) -> str:
+    indexes = list(indexes)
+    names = [_operation(place, index, metrics, listed) for index in indexes[:_MAX_NAMED]]
+    more = len(indexes) - len(names)
+    return ", ".join(names) + (f" and {more} more" if more else "")
+
+
+def _operation(place: int, index: int, metrics: CategoryMetrics, listed: frozenset[str]) -> str:
+    operation = metrics.operations[index]
+    anchor = operation_anchor(place, index)
+    text = shorten(operation.name, _NAME_WIDTH)
+    label = link(anchor, text) if anchor in listed else html_text(text)
+    if operation.efficiency.is_anomaly:
+        return f"{label} ({percent(operation.efficiency.efficiency_percent)})"
+    if operation.cov is not UNSET and operation.high_variance is True:
+        return f"{label} (std/mean {number(operation.cov, 3)})"
+    return label

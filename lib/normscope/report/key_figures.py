@@ -1,0 +1,94 @@
+"""The key figures of a report: what the first screen says, as numbers."""
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import UNSET
+
+from normscope.analysis.models import CategoryMetrics
+from normscope.report.results import LocatedOperation, Report, analysed, findings_of, operations_of
+
+
+class Bandwidth(msgspec.Struct, frozen=True):
+    """Achieved and peak memory bandwidth in TB/s, and the share in % of the time that is measured."""
+
+    achieved_tbs: float
+    peak_tbs: float
+    covered_percent: float
+
+
+class Gain(msgspec.Struct, frozen=True):
+    """What all findings together could save, in % of GPU time."""
+
+    low: float
+    middle: float
+    high: float
+    findings: int
+
+
+class KeyFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """The figures of the first screen; ``None`` where the input does not tell."""
+
+    time_ms: float
+    trace2_time_ms: float | None
+    end_to_end_ms: float | None
+    share_percent: float | None
+    calls: int
+    signatures: int
+    bandwidth: Bandwidth | None
+    gain: Gain | None
+
+
+def key_figures(report: Report) -> KeyFigures:
+    """Return the key figures over all categories of ``report``.
+
+    The achieved bandwidth is the time-weighted mean of the operations' own, anomalies left out: all bytes
+    over all time.
+    """
+    categories = analysed(report)
+    operations = operations_of(report)
+    end_to_end_ms = next((m.hardware.end_to_end_ms for m in categories if m.hardware.end_to_end_ms), None)
+    return KeyFigures(
+        time_ms=sum(m.total_time_ms for m in categories),
+        trace2_time_ms=_trace2_time(operations),
+        end_to_end_ms=end_to_end_ms,
+        share_percent=sum(m.percent_of_compute for m in categories) if end_to_end_ms else None,
+        calls=sum(each.operation.count for each in operations),
+        signatures=len(operations),
+        bandwidth=_bandwidth(operations, categories),
+        gain=_gain(report) if end_to_end_ms else None,
+    )
+
+
+def _trace2_time(operations: Sequence[LocatedOperation]) -> float | None:
+    times = [each.operation.t2_time_ms for each in operations]
+    if not times or any(time is UNSET for time in times):
+        return None
+    return sum(time for time in times if time is not UNSET)
+
+
+def _bandwidth(
+    operations: Sequence[LocatedOperation], categories: Sequence[CategoryMetrics]
+) -> Bandwidth | None:
+    peak_tbs = next((m.hardware.peak_hbm_bw_tbs for m in categories if m.hardware.peak_hbm_bw_tbs), None)
+    measured = [
+        (each.operation.efficiency.tb_s_achieved, each.operation.time_ms)
+        for each in operations
+        if each.operation.efficiency.tb_s_achieved is not None and not each.operation.efficiency.is_anomaly
+    ]
+    measured_ms = sum(time_ms for _, time_ms in measured)
+    if peak_tbs is None or measured_ms <= 0:
+        return None
+    all_ms = sum(each.operation.time_ms for each in operations)
+    achieved_tbs = sum(tbs * time_ms for tbs, time_ms in measured) / measured_ms
+    return Bandwidth(achieved_tbs, peak_tbs, 100 * measured_ms / all_ms)
+
+
+def _gain(report: Report) -> Gain:
+    findings = [located.finding for located in findings_of(report)]
+    return Gain(
+        sum(f.impact_score_low for f in findings),
+        sum(f.impact_score for f in findings),
+        sum(f.impact_score_high for f in findings),
+        len(findings),
+    )

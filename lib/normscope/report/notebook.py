@@ -1,0 +1,227 @@
+"""What the cells of the notebook call: one function per section of the report.
+
+Every ``show_`` function displays something and returns nothing, in Jupyter as well as under papermill.
+"""
+
+import base64
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from normscope.analysis.analyze import analyze_category
+from normscope.analysis.models import ErrorMetrics, Metrics, Scope, encode_metrics
+from normscope.errors import NormscopeError
+from normscope.escape import printable
+from normscope.inputs.rundir import find_categories
+from normscope.params import SAMPLE, ReportParams, make_params
+from normscope.report import findings_text
+from normscope.report.answer import answer_html
+from normscope.report.breakdown import breakdown_html
+from normscope.report.data_quality import data_quality_html
+from normscope.report.method import method_html
+from normscope.report.operations import operations_html
+from normscope.report.prefix import analyze_through_prefix
+from normscope.report.results import (
+    Report,
+    analysed,
+    collect_results,
+    encode_results,
+    failed,
+    operations_of,
+    status_of,
+)
+from normscope.report.tables import Html, paragraph
+from normscope.resources import template_dir
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SAMPLE_LABEL = "simulated sample"
+STYLE_ROLE = "style"
+
+
+def open_report(  # noqa: PLR0913, PLR0917 - the notebook's parameters, one each
+    run_dir: str = SAMPLE,
+    out_dir: str = "outputs/sample",
+    categories: Sequence[str] = (),
+    comparison_scope: Scope = "standalone",
+    command_prefix: str = "",
+    top_n: int = 20,
+) -> Report:
+    """Analyse every category of a run and return what the report is made of.
+
+    Parameters
+    ----------
+    run_dir
+        A TraceLens run directory, or ``sample`` for the bundled simulated one.
+    out_dir
+        The folder the results go to.
+    categories
+        The categories to analyse; empty for every normalization category of the run.
+    comparison_scope
+        ``standalone`` or ``comparative``.
+    command_prefix
+        Empty to analyse in this Python, ``cache`` to run the analysis through ``cache/cmd_prefix.txt``.
+    top_n
+        How many operations the tables and figures show.
+
+    Raises
+    ------
+    UsageError
+        A parameter has a wrong type or value.
+    InputError
+        ``run_dir`` is no TraceLens run directory.
+    """
+    params = make_params(
+        {
+            "run_dir": run_dir,
+            "out_dir": out_dir,
+            "categories": list(categories),
+            "comparison_scope": comparison_scope,
+            "command_prefix": command_prefix,
+            "top_n": top_n,
+        }
+    )
+    _display(Html(f"<style>{_component_style()}</style>"), "", {"normscope": STYLE_ROLE})
+    if params.run_dir != SAMPLE:
+        return _analyse(params, Path(params.run_dir))
+    from normscope.sample import write_sample  # noqa: PLC0415 - only the sample needs it
+
+    with tempfile.TemporaryDirectory() as folder_name:
+        return _analyse(params, write_sample(Path(folder_name) / SAMPLE_LABEL))
+
+
+def _analyse(params: ReportParams, run_dir: Path) -> Report:
+    names = params.categories or find_categories(run_dir)
+    return Report(
+        label=printable(run_dir.resolve().name) or "run",
+        out_dir=Path(params.out_dir),
+        comparison_scope=params.comparison_scope,
+        top_n=params.top_n,
+        metrics=tuple(_analyse_category(params, run_dir, name) for name in dict.fromkeys(names)),
+    )
+
+
+def _analyse_category(params: ReportParams, run_dir: Path, category: str) -> Metrics:
+    """Return the metrics of one category; a failure is one of its kinds, with the run's folder left out."""
+    analyse = analyze_through_prefix if params.command_prefix else analyze_category
+    scope = params.comparison_scope
+    try:
+        metrics = analyse(run_dir, category, scope)
+    except NormscopeError as failure:
+        metrics = ErrorMetrics(category=category, error=str(failure), comparison_scope=scope, reason="failed")
+    if isinstance(metrics, ErrorMetrics):
+        return msgspec.structs.replace(metrics, error=metrics.error.replace(f"{run_dir}/", ""))
+    return metrics
+
+
+def show_answer(report: Report) -> None:
+    """Show the verdict, the key figures and the operations to start with."""
+    _display(answer_html(report), f"normscope report on {report.label}: status {status_of(report)}")
+
+
+def show_breakdown(report: Report) -> None:
+    """Show the kernel time by direction and norm variant."""
+    _display(breakdown_html(report), "Table: kernel time by direction and variant")
+
+
+def show_figure(report: Report, name: str) -> None:
+    """Draw the figure ``name``, keep it as PNG, SVG and CSV in ``out_dir/figures``, and show it."""
+    from normscope.figures import ALL_FIGURES, save_chart  # noqa: PLC0415 - imports matplotlib
+    from normscope.report.images import compact_png  # noqa: PLC0415 - imports Pillow
+
+    metrics = analysed(report)
+    if not operations_of(report):
+        _display(paragraph("There is nothing to draw: no operation was analysed."), "No figure")
+        return
+    chart = ALL_FIGURES[name](metrics, report.top_n)
+    png = save_chart(chart, report.out_dir / "figures")[0]
+    files = [f"figures/{png.stem}{suffix}" for suffix in (".csv", ".svg")]
+    picture = base64.b64encode(compact_png(png.read_bytes())).decode("ascii")
+    _publish(
+        {"image/png": picture, "text/plain": chart.alt}, {"image/png": {"alt": chart.alt, "files": files}}
+    )
+
+
+def show_findings(report: Report) -> None:
+    """Show the findings of every category; the Markdown is what ``findings.md`` says."""
+    texts = findings_text.category_texts(report)
+    html = findings_text.findings_html(report, texts)
+    _display(html, findings_text.combined_findings(report, texts), markdown=True)
+
+
+def show_operations(report: Report) -> None:
+    """Show the table of every operation."""
+    _display(operations_html(report), f"Table: {len(operations_of(report))} operations by time")
+
+
+def show_data_quality(report: Report) -> None:
+    """Show anomalies, high variance, missing columns and failures."""
+    _display(data_quality_html(report), "Data quality")
+
+
+def show_method(report: Report) -> None:
+    """Show the hardware, its peaks and the formulas."""
+    _display(method_html(report), "Method and hardware")
+
+
+def operations_frame(report: Report) -> "pd.DataFrame":
+    """Return every operation as a table for further work, one row each, named as in the metrics."""
+    import pandas as pd  # noqa: PLC0415 - half a second that only interactive use needs
+
+    rows = [
+        {"category": each.metrics.category, **_flat(msgspec.to_builtins(each.operation))}
+        for each in operations_of(report)
+    ]
+    return pd.DataFrame(rows)
+
+
+def _flat(operation: dict[str, object]) -> dict[str, object]:
+    efficiency = operation.pop("efficiency")
+    return {**operation, **(efficiency if isinstance(efficiency, dict) else {})}
+
+
+def finish(report: Report) -> None:
+    """Write every result into ``out_dir``; the last, ``metrics.json``, says that the report is complete."""
+    texts = findings_text.category_texts(report)
+    for metrics in report.metrics:
+        name = metrics.category
+        _write(report.out_dir / "category_data" / f"{name}_metrics.json", encode_metrics(metrics))
+        _write(report.out_dir / "category_findings" / f"{name}_findings.md", texts[name].encode())
+    _write(report.out_dir / "findings.md", findings_text.combined_findings(report, texts).encode())
+    _write(report.out_dir / "metrics.json", encode_results(collect_results(report)))
+    state = "with errors" if failed(report) else "complete"
+    sentence = (
+        f"This report is {state}. Beside it lie findings.md (the findings as text), metrics.json (every "
+        "number), category_data and category_findings (the same by category) and figures (PNG, SVG and their "
+        "data as CSV)."
+    )
+    _display(paragraph(sentence), sentence)
+
+
+def _write(file: Path, data: bytes) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(data)
+
+
+def _component_style() -> str:
+    return (template_dir() / "components.css").read_text(encoding="utf-8")
+
+
+def _display(
+    html: Html, text: str, metadata: Mapping[str, object] | None = None, *, markdown: bool = False
+) -> None:
+    """Display HTML, with ``text`` for readers that show none."""
+    bundle = {"text/html": f'<div class="normscope">\n{html}\n</div>', "text/plain": text}
+    if markdown:
+        bundle["text/markdown"] = text
+    _publish(bundle, metadata or {})
+
+
+def _publish(bundle: Mapping[str, str], metadata: Mapping[str, object]) -> None:
+    from IPython.display import display  # noqa: PLC0415 - a notebook has it already
+
+    display(dict(bundle), raw=True, metadata=dict(metadata))  # type: ignore[no-untyped-call]

@@ -1,0 +1,52 @@
+"""The verdict of a report: one headline and two sentences."""
+
+from normscope.report.key_figures import KeyFigures
+from normscope.report.results import Report, failed
+from normscope.report.tables import Html, count_of, number, percent, safe
+
+# Potential gain in % of GPU time, from which on a headline applies; findings start at 0.5 (contract §6).
+_HEADLINES = ((5.0, "Large potential"), (1.0, "Moderate potential"), (0.0, "Small potential"))
+
+
+def verdict_html(report: Report, figures: KeyFigures) -> Html:
+    """Return the headline and what it rests on."""
+    return Html(
+        f'<div class="ns-verdict">\n<p class="ns-headline">{safe(_headline(report, figures))}</p>\n'
+        f"<p>{safe(_verdict_sentence(report, figures))}</p>\n</div>"
+    )
+
+
+def _headline(report: Report, figures: KeyFigures) -> str:
+    if failed(report):
+        return "Incomplete: no verdict"
+    if figures.gain is None:
+        return "No verdict: the end-to-end time is not known"
+    if not figures.gain.findings:
+        return "Nothing worth fixing"
+    middle = figures.gain.middle
+    words = next(words for threshold, words in _HEADLINES if middle >= threshold)
+    return f"{words}: about {percent(middle, 1)} of GPU time"
+
+
+def _verdict_sentence(report: Report, figures: KeyFigures) -> str:
+    share = f"takes {percent(figures.share_percent, 1)} of GPU time"
+    if figures.share_percent is None:
+        share = f"takes {number(figures.time_ms, 3)} ms"
+    reach = ""
+    if figures.bandwidth is not None:
+        part = 100 * figures.bandwidth.achieved_tbs / figures.bandwidth.peak_tbs
+        reach = f" and reaches {percent(part, 1)} of peak memory bandwidth"
+    return f"Normalization {share}{reach}. {_outlook(report, figures)}"
+
+
+def _outlook(report: Report, figures: KeyFigures) -> str:
+    if figures.gain is None:
+        return "Without the end-to-end time in the metadata no gain can be estimated."
+    if not figures.gain.findings:
+        return "No group of operations could save 0.5 % of GPU time or more."
+    target = "trace 2" if report.comparison_scope == "comparative" else "the roofline"
+    findings = count_of(figures.gain.findings, "finding")
+    return (
+        f"Closing the gap to {target} in {findings} would save "
+        f"{number(figures.gain.low, 1)} to {percent(figures.gain.high, 1)}."
+    )
