@@ -1,7 +1,9 @@
 """The findings validator: the reference's verdicts, and what ours checks beyond it."""
 
+import csv
 import json
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from findings_inputs import (
+    NASTY_NAMES,
     STANDALONE_HEADER,
     finding,
     metrics,
@@ -20,9 +23,12 @@ from findings_inputs import (
     render,
     write_run,
 )
+from normscope.analysis.analyze import analyze_category
+from normscope.analysis.models import CategoryMetrics, encode_metrics
 from normscope.errors import InputError, UsageError
 from normscope.findings.facts import Facts, find_metrics, load_facts
 from normscope.findings.placeholders import placeholders
+from normscope.findings.render import render_findings
 from normscope.findings.validate import find_problems, validate_findings_file
 
 COPIED = Path(__file__).parent / "data" / "findings"
@@ -159,7 +165,13 @@ BREAKS: tuple[tuple[str, str, str, str, str], ...] = (
     ("unknown kind", "kind=p_item", "kind=p_thing", "unknown kind", "p_thing"),
     ("kind of elsewhere", "kind=p_item", "kind=detail_estimate", "no place here", "impact-begin"),
     ("unclosed marker", "high=2.0 -->", "high=2.0", "isn't closed", "kind=p_item"),
-    ("marker beside text", "<!-- impact-end -->", "that is it <!-- impact-end -->", "alone on its line", ""),
+    (
+        "marker beside text",
+        "<!-- impact-end -->",
+        "that is it <!-- impact-end -->",
+        "amid other text",
+        "that is it",
+    ),
     ("placeholder", "Fewer bytes.", "Fewer {unit}.", '"{unit}" was left unfilled', "**Resolution:**"),
     ("template title", "P1: Slow normalization", "P1: <short title>", '"<short title>"', "### P1"),
     ("to do", "Fewer bytes.", "TODO", '"TODO"', "**Resolution:**"),
@@ -430,6 +442,45 @@ def test_a_single_mutation_of_a_valid_file_fails(name: str, source: dict[str, An
     mutated = MUTATIONS[name](text)
     assert mutated != text
     assert find_problems(mutated, facts_with_lookalikes(source), "compute", "standalone")
+
+
+def test_what_normscope_renders_of_hostile_names_is_valid(tmp_path: Path) -> None:
+    names = [*NASTY_NAMES, "aten::layer_norm"]
+    columns = ("name", "count", "Kernel Time (µs)_sum", "Pct Roofline_mean", "Roofline Bound", "entry_point")
+    with (tmp_path / "ops.csv").open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file)
+        table.writerow([*columns, "kernel_details_summary"])
+        for index, name in enumerate(names):
+            kernel = repr([{"name": name}])
+            table.writerow([name, 3, 1000.0 + index, 10.0 + index, "MEMORY_BOUND", names[index - 1], kernel])
+            table.writerow([name, 3, 900.0 + index, "", "", names[index - 1], kernel])
+    for folder in ("category_data", "metadata"):
+        (tmp_path / folder).mkdir()
+    shutil.move(tmp_path / "ops.csv", tmp_path / "category_data" / "norm_fwd_ops.csv")
+    metadata = {"peak_hbm_bw_tbs": 5.3, "gpu_utilization": {"total_time_ms": 45.0}}
+    (tmp_path / "metadata" / "norm_fwd_metadata.json").write_text(json.dumps(metadata), encoding="utf-8")
+    found = analyze_category(tmp_path, "norm_fwd")
+    assert isinstance(found, CategoryMetrics)
+    assert len(found.category_findings) > 10
+    path = tmp_path / "norm_fwd_findings.md"
+    path.write_bytes(render_findings(found).encode("utf-8"))
+    (tmp_path / "category_data" / "norm_fwd_metrics.json").write_bytes(encode_metrics(found))
+    assert validate_findings_file(path) == (True, [])
+
+
+def test_a_long_name_may_be_shortened_but_not_to_a_few_letters() -> None:
+    source = metrics([operation(name="n" * 300)], [finding()])
+    text = render(source)
+    cell = "| " + "n" * 300
+    assert problems(text.replace(cell, "| " + "n" * 99 + "…"), source) == []
+    assert any("no operation" in error for error in problems(text.replace(cell, "| nn…"), source))
+
+
+def test_an_operation_without_a_name_is_shown_as_a_dash() -> None:
+    source = metrics([operation(name="")], [finding()])
+    text = render(ONE).replace("| aten::batch_norm |", "| — |")
+    assert problems(text, source) == []
+    assert any("no operation" in error for error in problems(text, ONE))
 
 
 @settings(deadline=None)

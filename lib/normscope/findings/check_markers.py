@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from normscope.findings.facts import Facts, FindingFacts, Number, number_text
-from normscope.findings.parse import Candidate, Document, Item, Marker, Span, within
+from normscope.findings.parse import Candidate, Document, Item, Marker, Span, has_comment_amid_text, within
 from normscope.findings.problem import Problem, quoted
 
 P_ITEM = "p_item"
@@ -45,6 +45,11 @@ def marker_problems(doc: Document, facts: Facts | None) -> Iterator[Problem]:
         elif not is_free and not _is_inside(marker.line, blocks):
             yield Problem(
                 marker.line, "the impact marker belongs to no finding", "move it to one or delete it"
+            )
+    for each in doc.lines:
+        if has_comment_amid_text(each.text):
+            yield Problem(
+                each.number, "a marker comment stands amid other text", "put it on a line of its own"
             )
     for line in doc.stray_ends:
         message = "the end marker has no `impact-begin` before it"

@@ -19,6 +19,8 @@ from normscope.findings.placeholders import placeholders
 METRICS_SUFFIX = "_metrics.json"
 FINDINGS_SUFFIX = "_findings.md"
 
+_SHORTENED_LENGTH = 75  # a shorter beginning of a name might be that of several
+
 Number = int | float | None
 Text = str | float | None  # a float is the NaN that the reference writes for a missing cell
 
@@ -129,15 +131,23 @@ def is_verbatim(cell: str, value: Text) -> bool:
 
 
 def operations_named(cell: str, operations: Sequence[OperationFacts]) -> tuple[OperationFacts, ...]:
-    """Return the operations whose name a table cell shows."""
+    """Return the operations whose name a table cell shows, whole or, when it is long, its beginning."""
     wanted = readings(cell)
-    return tuple(op for op in operations if not is_missing(op.name) and _is_read_as(wanted, op.name))
+    return tuple(op for op in operations if _is_named(wanted, op.name))
 
 
 def readings(cell: str) -> tuple[str, ...]:
     """Return the names that a table cell may mean: escaped by normscope, written as they are, or as code."""
     plain = cell.replace("\\|", "|")
     return escape.from_markdown(plain), plain, plain.removeprefix("`").removesuffix("`")
+
+
+def _is_named(wanted: tuple[str, ...], name: Text) -> bool:
+    if not isinstance(name, str) or not name:
+        return escape.MISSING in wanted
+    return _is_read_as(wanted, name) or any(
+        len(shown) >= _SHORTENED_LENGTH and escape.shorten(name, len(shown)) == shown for shown in wanted
+    )
 
 
 def _is_read_as(wanted: tuple[str, ...], value: Text) -> bool:

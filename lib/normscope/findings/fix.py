@@ -1,15 +1,10 @@
 """Repairs a findings file in place, as far as that needs no judgement."""
 
-import contextlib
-import os
-import shutil
-import tempfile
 from pathlib import Path
 
 import msgspec
 
-from normscope import escape
-from normscope.errors import ExportError
+from normscope.files import write_atomically
 from normscope.findings.facts import Facts
 from normscope.findings.repair import apply_repairs, repairs
 from normscope.findings.validate import check_options, errors_of, facts_for, find_problems, read_findings
@@ -63,7 +58,7 @@ def fix_findings_file(
     facts = facts_for(findings_path, metrics_path)
     repaired, changed = _repaired(data, facts, tier, comparison_scope)
     if repaired != data:
-        _replace(findings_path, repaired)
+        write_atomically(findings_path, repaired)
     errors = errors_of(repaired, facts, tier, comparison_scope)
     return FixResult(changed=changed, passed=not errors, errors=tuple(errors))
 
@@ -82,24 +77,3 @@ def _repaired(data: bytes, facts: Facts | None, tier: str, scope: str) -> tuple[
         changed += [f"line {repair.line}: {repair.sentence}." for repair in found]
         text = apply_repairs(text, found)
     return text.encode("utf-8"), tuple(changed)
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Put ``data`` in the place of a file, in one step, keeping its mode; a link keeps pointing to it."""
-    target = path.resolve()
-    temporary: Path | None = None
-    try:
-        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}-")
-        temporary = Path(name)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        shutil.copymode(target, temporary)
-        temporary.replace(target)
-    except OSError as error:
-        if temporary:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-        message = escape.printable(
-            f"{path}: the repaired file can't be written ({error.strerror}); make its folder writable"
-        )
-        raise ExportError(message) from None

@@ -1,7 +1,7 @@
 """A findings file as flat structs with line numbers, for the validator and the fixer.
 
 Lines are counted from 1, as editors do. The reading is by line: every element of a findings file begins on a
-line of its own, and a name from outside can't begin one, because the renderer escapes it.
+line of its own, and a name from outside never begins one: the renderer puts it behind words or a pipe.
 """
 
 import re
@@ -15,8 +15,10 @@ _SECTION = re.compile(r" {0,3}##\s(.*)")
 _ITEM = re.compile(r" {0,3}###\s+P([0-9]{1,9})\s*:(.*)")
 _DETAIL_HEADING = re.compile(r" {0,3}####\s+\S.*")
 _LABEL = re.compile(r"\*\*([^*:]{1,60})(?:\*\*\s*:|:\s*\*\*)(.*)")
-_MARKER = re.compile(r"<!--\s*impact-(begin|end)\b(.*?)(-->|$)")
-_CANDIDATE = re.compile(r"<!--\s*reasoning-candidate\b(.*?)(-->|$)")
+_MARKER = re.compile(r"\s*<!--\s*impact-(begin|end)\b(.*?)(-->|$)")
+_CANDIDATE = re.compile(r"\s*<!--\s*reasoning-candidate\b(.*?)(-->|$)")
+_CODE_SPAN = re.compile(r"`[^`]*`")
+_OUR_COMMENT = re.compile(r"<!--\s*(?:impact-|reasoning-candidate)")
 _COMMENT = re.compile(r"<!--.*?(?:-->|$)")
 _ATTRIBUTE = re.compile(r"(?<![\w-])([\w-]+)=(\S+)")
 _RULE_CELL = re.compile(r":?-+:?")
@@ -117,7 +119,7 @@ def parse(text: str) -> Document:
     lines = split_lines(text)
     sections = _matches(_SECTION, lines)
     items = _matches(_ITEM, lines)
-    candidates = {line.number: m for line in lines if (m := _CANDIDATE.search(line.text))}
+    candidates = {line.number: m for line in lines if (m := _CANDIDATE.match(line.text))}
     headings = _matches(_DETAIL_HEADING, lines)
     labels = {
         line.number: m for line in lines if (m := _LABEL.fullmatch(without_comments(line.text).strip()))
@@ -179,6 +181,11 @@ def is_only_comment(text: str) -> bool:
     return stripped.startswith("<!--") and stripped.count("<!--") == 1 and not without_comments(stripped)
 
 
+def has_comment_amid_text(text: str) -> bool:
+    """Tell whether a comment of ours stands behind other text of its line; a code span may quote one."""
+    return "<!--" in text and _OUR_COMMENT.search(_CODE_SPAN.sub("``", text).lstrip(), 1) is not None
+
+
 def _matches(pattern: re.Pattern[str], lines: Sequence[Line]) -> dict[int, re.Match[str]]:
     return {line.number: m for line in lines if (m := pattern.fullmatch(line.text.removeprefix("\ufeff")))}
 
@@ -218,19 +225,19 @@ def _markers(lines: Sequence[Line], borders: set[int]) -> tuple[tuple[Marker, ..
         if opened and line.number in borders:
             markers.append(opened)
             opened = None
-        for match in _MARKER.finditer(line.text):
-            tidy = bool(match[3]) and is_only_comment(line.text)
-            if match[1] == "begin":
-                markers.extend(filter(None, [opened]))
-                attributes = dict(_ATTRIBUTE.findall(match[2]))
-                opened = Marker(
-                    line=line.number, end=line.number, attributes=attributes, is_paired=False, is_tidy=tidy
-                )
-            elif opened:
-                markers.append(_closed(opened, line.number, tidy=tidy))
-                opened = None
-            else:
-                stray_ends.append(line.number)
+        match = _MARKER.match(line.text)
+        tidy = match is not None and bool(match[3]) and is_only_comment(line.text)
+        if match and match[1] == "begin":
+            markers.extend(filter(None, [opened]))
+            attributes = dict(_ATTRIBUTE.findall(match[2]))
+            opened = Marker(
+                line=line.number, end=line.number, attributes=attributes, is_paired=False, is_tidy=tidy
+            )
+        elif match and opened:
+            markers.append(_closed(opened, line.number, tidy=tidy))
+            opened = None
+        elif match:
+            stray_ends.append(line.number)
     markers.extend(filter(None, [opened]))
     return tuple(markers), tuple(stray_ends)
 

@@ -41,6 +41,7 @@ from normscope.findings.parse import (
     Section,
     Span,
     Table,
+    has_comment_amid_text,
     is_only_comment,
     parse,
     split_lines,
@@ -127,10 +128,11 @@ def _marker_repairs(doc: Document, block: Item | Candidate, facts: Facts) -> Ite
     kind, finding = kind_of(block), facts.finding(block.rank)
     stray_ends = {line for line in doc.stray_ends if _holds(block, line)}
     comments = stray_ends | {line for m in own_markers(doc, block) for line in (m.line, m.end)}
-    impact = [
-        line for line in doc.lines[block.line - 1 : block.end] if _IMPACT_LINE[kind].fullmatch(line.text)
-    ]
+    own_lines = doc.lines[block.line - 1 : block.end]
+    impact = [line for line in own_lines if _IMPACT_LINE[kind].fullmatch(line.text)]
     is_wrong = stray_ends or any(block_problems(doc, block, facts))
+    if any(has_comment_amid_text(line.text) for line in own_lines):
+        return  # it may be half of the marker, and what stands around it is prose
     if not (finding and impact and is_wrong and _are_only_comments(doc, comments)):
         return
     first, last = impact[0].number, impact[-1].number
