@@ -1,0 +1,128 @@
+"""A Jupyter kernel of our own: this very Python, private sockets, nobody's settings, and no process left.
+
+papermill would start whatever kernelspec named ``python3`` it finds first, over TCP ports that parallel runs
+race for, with the user's IPython startup files. None of that may change a report.
+"""
+
+import asyncio
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from jupyter_client.asynchronous.client import AsyncKernelClient
+    from jupyter_client.manager import AsyncKernelManager
+
+_LONGEST_SOCKET_PATH = 100  # bytes; macOS allows 104, Linux 108
+_ARGV = ("-m", "ipykernel_launcher", "--ignore-cwd", "--colors=nocolor", "-f", "{connection_file}")
+_DROPPED = ("PYTHONSTARTUP", "PYTHONWARNINGS", "PYTHONINSPECT", "PYTHONDEVMODE", "PYTHONBREAKPOINT")
+_SET = {
+    "PYTHONHASHSEED": "0",
+    "PYTHONUTF8": "1",
+    # What the notebook shows must not depend on the backend that the parent's environment names.
+    "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+    # Python 3.11 warns about its own frozen modules whenever ipykernel loads its debugger.
+    "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+}
+
+
+class Kernel(NamedTuple):
+    """A running kernel: its manager, and the file that takes what its process prints."""
+
+    manager: "AsyncKernelManager"
+    log: Path
+
+    def last_words(self) -> str:
+        """Return the last line that the kernel process printed, or an empty text."""
+        with suppress(OSError):
+            lines = self.log.read_text(encoding="utf-8", errors="replace").split("\n")
+            return next((line.strip() for line in reversed(lines) if line.strip()), "")
+        return ""
+
+
+@contextmanager
+def started_kernel() -> Iterator[Kernel]:
+    """Start a kernel of this Python; on the way out, kill it and remove every file of it.
+
+    Raises
+    ------
+    OSError
+        The process can't be started, or there is no place for its files.
+    """
+    from jupyter_core.utils import run_sync  # noqa: PLC0415 - 0.3 s that only a notebook run needs
+
+    folder = Path(tempfile.mkdtemp(prefix="normscope-"))
+    others = run_sync(_tasks)()
+    try:
+        manager = _new_manager(folder)
+        log = folder / "kernel.log"
+        try:
+            with log.open("wb") as sink:
+                run_sync(manager.start_kernel)(env=_environment(folder), stdout=sink, stderr=sink)
+            yield Kernel(manager, log)
+        finally:
+            run_sync(_cancel_all_but)(others)
+            for client in manager.clients:
+                client.stop_channels()
+            run_sync(manager.shutdown_kernel)(now=True)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _tasks() -> set["asyncio.Task[Any]"]:
+    return asyncio.all_tasks() - {asyncio.current_task()}
+
+
+async def _cancel_all_but(others: set["asyncio.Task[Any]"]) -> None:
+    """Cancel what an interrupted run left waiting, or asyncio would complain of it as the kernel dies."""
+    left = await _tasks() - others
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
+
+
+def _new_manager(folder: Path) -> Any:  # noqa: ANN401 - a class made here, as its base is imported here
+    from jupyter_client.kernelspec import KernelSpec, KernelSpecManager  # noqa: PLC0415 - as above
+    from jupyter_client.manager import AsyncKernelManager  # noqa: PLC0415 - as above
+
+    class OwnManager(AsyncKernelManager):
+        """Remembers its clients: nbclient leaves the sockets open that it got from another's manager."""
+
+        def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - traitlets
+            super().__init__(**settings)
+            self.clients: list[AsyncKernelClient] = []
+
+        def client(self, **settings: Any) -> Any:  # noqa: ANN401 - the base names another class than it makes
+            self.clients.append(super().client(**settings))
+            return self.clients[-1]
+
+    class ThisPython(KernelSpecManager):
+        def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
+            # -P keeps a module of the current folder, such as a user's pandas.py, out of the kernel.
+            return KernelSpec(
+                argv=[sys.executable, "-P", *_ARGV], language="python", display_name=kernel_name
+            )
+
+    return OwnManager(
+        kernel_spec_manager=ThisPython(), connection_file=str(folder / "k.json"), **_transport(folder)
+    )
+
+
+def _transport(folder: Path) -> dict[str, Any]:
+    """Return the settings for Unix sockets in ``folder``, or for TCP where these can't be."""
+    sockets = str(folder / "k-ipc")
+    if sys.platform == "win32" or len(os.fsencode(sockets)) > _LONGEST_SOCKET_PATH:
+        return {"transport": "tcp"}
+    return {"transport": "ipc", "ip": sockets}
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name not in _DROPPED}
+    settings = folder / "matplotlibrc"
+    settings.touch()
+    return kept | _SET | {"IPYTHONDIR": str(folder / "ipython"), "MATPLOTLIBRC": str(settings)}
