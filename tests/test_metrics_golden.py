@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from normscope import analyze_category
-from normscope.analysis.models import encode_metrics
+from normscope.analysis.models import Scope, encode_metrics
 
 COPIED_CASES = Path(__file__).parent / "data" / "metrics"
 OWN_KEYS = {
@@ -30,7 +30,7 @@ def golden_cases(folder: Path) -> list[Case]:
     return [Case(file.parent.parent, json.loads(file.read_text(encoding="utf-8"))) for file in files]
 
 
-def differences(expected: Any, actual: Any, place: str = "") -> Iterator[str]:
+def differences(expected: object, actual: object, place: str = "") -> Iterator[str]:
     """Yield each difference; a ``NaN`` of the reference, which JSON lacks, is our ``null``."""
     if isinstance(expected, float) and math.isnan(expected):
         expected = None
@@ -47,34 +47,35 @@ def differences(expected: Any, actual: Any, place: str = "") -> Iterator[str]:
         yield f"{place}: expected {expected!r}, got {actual!r}"
 
 
-def analysed(case: Case) -> Any:
+def analyzed(case: Case) -> dict[str, Any]:
     metrics = analyze_category(case.run_dir, case.expected["category"], case.expected["comparison_scope"])
-    return json.loads(encode_metrics(metrics))
+    written: dict[str, Any] = json.loads(encode_metrics(metrics))
+    return written
 
 
 @pytest.mark.parametrize("case", golden_cases(COPIED_CASES), ids=lambda case: case.run_dir.name)
 def test_copied_golden_case_matches_key_by_key(case: Case) -> None:
-    assert list(differences(case.expected, analysed(case))) == []
+    assert list(differences(case.expected, analyzed(case))) == []
 
 
 def test_every_golden_case_of_the_reference_matches(shared: Path) -> None:
     cases = golden_cases(shared / "conformance" / "metrics")
     assert len(cases) == 109
-    wrong = {case.run_dir.name: list(differences(case.expected, analysed(case))) for case in cases}
+    wrong = {case.run_dir.name: list(differences(case.expected, analyzed(case))) for case in cases}
     assert {name: found for name, found in wrong.items() if found} == {}
 
 
 def test_every_real_run_matches_the_reference(shared: Path) -> None:
     cases = golden_cases(shared / "tracelens_runs")
     assert len(cases) == 9
-    wrong = {case.run_dir.name: list(differences(case.expected, analysed(case))) for case in cases}
+    wrong = {case.run_dir.name: list(differences(case.expected, analyzed(case))) for case in cases}
     assert {name: found for name, found in wrong.items() if found} == {}
 
 
 @pytest.mark.parametrize("change", ["number", "key", "order", "flag"])
 def test_the_comparison_sees_a_change(change: str) -> None:
     case = next(c for c in golden_cases(COPIED_CASES) if len(c.expected.get("operations", [])) > 1)
-    actual = analysed(case)
+    actual = analyzed(case)
     operation = actual["operations"][0]
     if change == "number":
         operation["time_ms"] += 0.001
@@ -94,7 +95,7 @@ def crashed_cases(folder: Path) -> list[tuple[Path, str, str]]:
 
 @pytest.mark.parametrize(("run_dir", "category", "scope"), crashed_cases(COPIED_CASES))
 def test_a_table_without_rows_means_no_operations_where_the_reference_crashes(
-    run_dir: Path, category: str, scope: Any
+    run_dir: Path, category: str, scope: Scope
 ) -> None:
     metrics = json.loads(encode_metrics(analyze_category(run_dir, category, scope)))
     assert metrics["status"] == "OK"

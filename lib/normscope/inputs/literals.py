@@ -12,7 +12,7 @@ import msgspec
 
 _CACHED_TEXTS = 4096
 _LONGEST_LITERAL = 1_000_000
-_NOT_JSON_LIKE = re.compile(r"""["'\\]|\(\s*[^(),\[\]\s]+\s*\)""")  # strings, and (x), which is no tuple
+_NOT_JSON_LIKE = re.compile(r"""["'\\\[\]]|\(\s*[^(),\s]+\s*\)""")  # strings, lists, and (x), no tuple
 _decode_json = msgspec.json.Decoder().decode
 
 
@@ -33,7 +33,7 @@ def parse_literal(text: str) -> object:
         as_json = text.replace("(", "[").replace(",)", "]").replace(")", "]")
         try:
             return _decode_json(as_json)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             pass
     return _parse_python(text)
 
@@ -43,7 +43,7 @@ def parse_call_stack(text: str) -> object:
     if text.startswith("[") and '"' not in text and "\\" not in text:
         try:
             return _decode_json(text.replace("'", '"'))
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             pass
     return _parse_python(text)
 

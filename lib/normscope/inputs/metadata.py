@@ -71,6 +71,6 @@ def _read_json(path: Path, model: type[_Model]) -> _Model:
         return msgspec.json.decode(path.read_bytes(), type=model)
     except OSError as error:
         message = f"{path.name}: can't be read ({error.strerror}); check the path and its permissions"
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         message = f"{path.name}: {error}; correct the file or write it again"
     raise InputError(message)

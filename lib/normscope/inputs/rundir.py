@@ -111,7 +111,7 @@ def _read_manifest(path: Path) -> _Manifest:
         return msgspec.json.decode(path.read_bytes(), type=_Manifest)
     except FileNotFoundError:
         return _Manifest()
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         message = f"{path}: the manifest can't be read ({error}); mend it or delete it"
         raise InputError(message) from None
 
