@@ -1,0 +1,35 @@
+"""Metrics → figures: each with its message as the title, an alternative text and its data.
+
+``ALL_FIGURES`` is the list of them: a new figure is a new function and a new row.
+"""
+
+from collections.abc import Callable, Sequence
+
+from normscope.analysis.models import CategoryMetrics
+from normscope.figures.chart import Chart, render_csv, render_png, render_svg, save_chart
+from normscope.figures.efficiency_by_bytes import efficiency_by_bytes
+from normscope.figures.impact import impact
+from normscope.figures.roofline import roofline
+from normscope.figures.time_by_operation import time_by_operation
+
+Draw = Callable[[Sequence[CategoryMetrics], int], Chart]
+
+ALL_FIGURES: dict[str, Draw] = {
+    "time_by_operation": time_by_operation,
+    "roofline": lambda reports, _top_n: roofline(reports),
+    "efficiency_by_bytes": lambda reports, _top_n: efficiency_by_bytes(reports),
+    "impact": impact,
+}
+
+__all__ = [
+    "ALL_FIGURES",
+    "Chart",
+    "efficiency_by_bytes",
+    "impact",
+    "render_csv",
+    "render_png",
+    "render_svg",
+    "roofline",
+    "save_chart",
+    "time_by_operation",
+]

@@ -1,0 +1,92 @@
+"""The operations of several metrics files as one list, each with a label that no other has."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from normscope.analysis.models import CategoryMetrics, Operation, Scope
+from normscope.figures.labels import name_label, number_duplicates
+
+_DETAIL_WIDTH = 30
+MAX_EFFICIENCY_PERCENT = 110.0
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One operation signature and where it comes from.
+
+    ``label`` is the short name, ``detail`` its first argument and its direction; together they are unique.
+    ``time_ms`` is ``None`` where the input gave no kernel time.
+    """
+
+    category: str
+    scope: Scope
+    operation: Operation
+    label: str
+    detail: str
+    time_ms: float | None
+
+    @property
+    def is_anomaly(self) -> bool:
+        """Whether the input claims more than the hardware can do."""
+        return self.operation.efficiency.is_anomaly
+
+    @property
+    def weight_ms(self) -> float:
+        """The time to weigh with, in ms; 0 where it isn't known."""
+        return self.time_ms or 0.0
+
+    @property
+    def one_line(self) -> str:
+        """Label and detail in one line."""
+        return f"{self.label} · {self.detail}"
+
+
+def entries_of(reports: Sequence[CategoryMetrics]) -> tuple[Entry, ...]:
+    """Return all operations of all reports, longest first, ties in the order given."""
+    found = sorted(
+        (_entry(report, index) for report in reports for index in range(len(report.operations))),
+        key=lambda entry: -entry.weight_ms,
+    )
+    # The detail goes first so that the running number lands at the end of the name.
+    keys = number_duplicates([f"{entry.detail}\n{entry.label}" for entry in found])
+    return tuple(
+        replace(entry, label=key.removeprefix(f"{entry.detail}\n"))
+        for entry, key in zip(found, keys, strict=True)
+    )
+
+
+def _entry(report: CategoryMetrics, index: int) -> Entry:
+    operation = report.operations[index]
+    unknown = index in report.data_quality.operations_without_time
+    return Entry(
+        category=report.category,
+        scope=report.comparison_scope,
+        operation=operation,
+        label=name_label(operation.name),
+        detail=_detail(operation),
+        time_ms=None if unknown else operation.time_ms,
+    )
+
+
+def _detail(operation: Operation) -> str:
+    direction = "direction unknown" if operation.direction == "unknown" else operation.direction
+    if not isinstance(operation.args, str) or not operation.args:
+        return direction
+    first_argument = operation.args.partition("<br>")[0]
+    return f"{name_label(first_argument, _DETAIL_WIDTH)} · {direction}"
+
+
+def total_ms(entries: Sequence[Entry]) -> float:
+    """Return the summed kernel time in ms."""
+    return sum(entry.weight_ms for entry in entries)
+
+
+def end_to_end_ms(reports: Sequence[CategoryMetrics]) -> float | None:
+    """Return the end-to-end time the shares refer to, in ms, or ``None`` where it isn't known."""
+    known = [r.hardware.end_to_end_ms for r in reports if r.hardware.end_to_end_ms]
+    return known[0] if known and known[0] > 0 else None
+
+
+def is_comparative(reports: Sequence[CategoryMetrics]) -> bool:
+    """Tell whether the efficiencies compare two traces."""
+    return any(report.comparison_scope == "comparative" for report in reports)
