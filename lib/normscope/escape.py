@@ -108,8 +108,13 @@ def _character(code_point: int) -> str:
 
 
 def markdown_code(text: str) -> str:
-    """Return ``text`` as a Markdown code span, or as escaped text where a code span can't hold it."""
-    if not text or text.strip() != text or "`" in text or any(map(_is_unprintable, text)):
+    """Return ``text`` as a Markdown code span, or as escaped text where a code span can't hold it.
+
+    A comment is escaped too: a reader that looks for the findings' markers line by line knows no code spans.
+    """
+    if not text or text.strip() != text or any(part in text for part in ("`", "<!--")):
+        return markdown(text)
+    if any(map(_is_unprintable, text)):
         return markdown(text)
     return f"`{text}`"
 
