@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from findings_inputs import NAMES, RULE, finding, metrics, metrics_files, operation, prose, render, write_run
 from normscope.errors import ExportError, InputError, UsageError
-from normscope.findings.fix import FixResult, fix_findings_file
-from normscope.findings.validate import validate_findings_file
+from normscope.validation.fix import FixResult, fix_findings_file
+from normscope.validation.validate import validate_findings_file
 
 COPIED = Path(__file__).parent / "data" / "findings"
 GOLDEN_SCOPES = {

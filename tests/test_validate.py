@@ -26,10 +26,10 @@ from findings_inputs import (
 from normscope.analysis.analyze import analyze_category
 from normscope.analysis.models import CategoryMetrics, encode_metrics
 from normscope.errors import InputError, UsageError
-from normscope.findings.facts import Facts, find_metrics, load_facts
-from normscope.findings.placeholders import placeholders
 from normscope.findings.render import render_findings
-from normscope.findings.validate import find_problems, validate_findings_file
+from normscope.validation.facts import Facts, find_metrics, load_facts
+from normscope.validation.placeholders import placeholders
+from normscope.validation.validate import find_problems, validate_findings_file
 
 COPIED = Path(__file__).parent / "data" / "findings"
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from normscope.analysis.analyze import analyze_category
-    from normscope.findings.fix import fix_findings_file
     from normscope.findings.render import render_findings
-    from normscope.findings.validate import validate_findings_file
     from normscope.report.build import build_report
     from normscope.sample import write_sample
+    from normscope.validation.fix import fix_findings_file
+    from normscope.validation.validate import validate_findings_file
 
 __version__ = "0.1.0"
 
@@ -32,9 +32,9 @@ __all__ = [
 _HOMES = {
     "analyze_category": "normscope.analysis.analyze",
     "build_report": "normscope.report.build",
-    "fix_findings_file": "normscope.findings.fix",
+    "fix_findings_file": "normscope.validation.fix",
     "render_findings": "normscope.findings.render",
-    "validate_findings_file": "normscope.findings.validate",
+    "validate_findings_file": "normscope.validation.validate",
     "write_sample": "normscope.sample",
 }
 

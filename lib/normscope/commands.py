@@ -65,7 +65,7 @@ def validate(file: Path, tier: str, scope: str, metrics: Path | None, *, fix: bo
         result = normscope.fix_findings_file(file, tier, scope, metrics)
         for change in result.changed:
             _say(f"fixed: {change}")
-        passed, errors = result.passed, result.errors
+        passed, errors = result.passed, list(result.errors)
     else:
         passed, errors = normscope.validate_findings_file(file, tier, scope, metrics)
     if passed:

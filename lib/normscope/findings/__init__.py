@@ -1,4 +1,4 @@
-"""From the metrics of a category to its findings file; and back: checking and mending such a file."""
+"""From the metrics of a category to its findings file, by tables of sentences."""
 
 from normscope.findings.render import render_findings
 

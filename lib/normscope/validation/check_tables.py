@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from normscope.findings.facts import Facts, OperationFacts, cell_text, is_verbatim, operations_named
-from normscope.findings.parse import Candidate, Document, Row, Table, within
-from normscope.findings.placeholders import is_gap, placeholders
-from normscope.findings.problem import Problem, quoted
+from normscope.validation.facts import Facts, OperationFacts, cell_text, is_verbatim, operations_named
+from normscope.validation.parse import Candidate, Document, Row, Table, within
+from normscope.validation.placeholders import is_gap, placeholders
+from normscope.validation.problem import Problem, quoted
 
 COLUMNS = {
     "standalone": (

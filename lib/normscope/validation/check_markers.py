@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from normscope.findings.facts import Facts, FindingFacts, Number, number_text
-from normscope.findings.parse import Candidate, Document, Item, Marker, Span, has_comment_amid_text, within
-from normscope.findings.problem import Problem, quoted
+from normscope.validation.facts import Facts, FindingFacts, Number, number_text
+from normscope.validation.parse import Candidate, Document, Item, Marker, Span, has_comment_amid_text, within
+from normscope.validation.problem import Problem, quoted
 
 P_ITEM = "p_item"
 DETAIL_ESTIMATE = "detail_estimate"

@@ -6,8 +6,8 @@ from typing import Literal, get_args
 
 from normscope import escape
 from normscope.errors import InputError, UsageError
-from normscope.findings.check_markers import marker_problems
-from normscope.findings.check_structure import (
+from normscope.validation.check_markers import marker_problems
+from normscope.validation.check_structure import (
     failure_problems,
     finding_problems,
     label_problems,
@@ -15,10 +15,10 @@ from normscope.findings.check_structure import (
     section_problems,
     status_problems,
 )
-from normscope.findings.check_tables import table_problems
-from normscope.findings.facts import Facts, find_metrics, load_facts
-from normscope.findings.parse import Document, parse
-from normscope.findings.problem import Problem
+from normscope.validation.check_tables import table_problems
+from normscope.validation.facts import Facts, find_metrics, load_facts
+from normscope.validation.parse import Document, parse
+from normscope.validation.problem import Problem
 
 Tier = Literal["compute", "system", "fusion"]
 ComparisonScope = Literal["standalone", "comparative"]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from normscope.findings.check_markers import (
+from normscope.validation.check_markers import (
     DETAIL_ESTIMATE,
     MARKER_END,
     P_ITEM,
@@ -22,8 +22,8 @@ from normscope.findings.check_markers import (
     kind_of,
     own_markers,
 )
-from normscope.findings.check_structure import DETAILED_ANALYSIS
-from normscope.findings.check_tables import (
+from normscope.validation.check_structure import DETAILED_ANALYSIS
+from normscope.validation.check_tables import (
     VERBATIM_KEYS,
     cells_of,
     data_tables,
@@ -31,8 +31,8 @@ from normscope.findings.check_tables import (
     named_operations,
     wrong_columns,
 )
-from normscope.findings.facts import Facts, FindingFacts, OperationFacts, cell_text, number_text
-from normscope.findings.parse import (
+from normscope.validation.facts import Facts, FindingFacts, OperationFacts, cell_text, number_text
+from normscope.validation.parse import (
     Candidate,
     Document,
     Item,

@@ -14,7 +14,7 @@ import msgspec
 
 from normscope import escape
 from normscope.errors import InputError
-from normscope.findings.placeholders import placeholders
+from normscope.validation.placeholders import placeholders
 
 METRICS_SUFFIX = "_metrics.json"
 FINDINGS_SUFFIX = "_findings.md"

@@ -5,10 +5,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from normscope import escape
-from normscope.findings.facts import Facts
-from normscope.findings.parse import Candidate, Document, Item, Label, within, without_comments
-from normscope.findings.placeholders import is_gap, placeholders
-from normscope.findings.problem import Problem, quoted
+from normscope.validation.facts import Facts
+from normscope.validation.parse import Candidate, Document, Item, Label, within, without_comments
+from normscope.validation.placeholders import is_gap, placeholders
+from normscope.validation.problem import Problem, quoted
 
 RECOMMENDATIONS = "Recommendations"
 DETAILED_ANALYSIS = "Detailed Analysis"

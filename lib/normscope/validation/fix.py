@@ -5,9 +5,9 @@ from pathlib import Path
 import msgspec
 
 from normscope.files import write_atomically
-from normscope.findings.facts import Facts
-from normscope.findings.repair import apply_repairs, repairs
-from normscope.findings.validate import check_options, errors_of, facts_for, find_problems, read_findings
+from normscope.validation.facts import Facts
+from normscope.validation.repair import apply_repairs, repairs
+from normscope.validation.validate import check_options, errors_of, facts_for, find_problems, read_findings
 
 MOST_ROUNDS = 2
 
@@ -35,7 +35,7 @@ def fix_findings_file(
     Parameters
     ----------
     path, tier, comparison_scope, metrics_path
-        As in :func:`normscope.findings.validate.validate_findings_file`.
+        As in :func:`normscope.validation.validate.validate_findings_file`.
 
     Returns
     -------
