@@ -84,7 +84,7 @@ def python_with_wheel(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     """An environment that holds the wheel; the dependencies are lent by the one that runs the tests.
 
     They are found by a ``.pth`` file, which comes after the environment's own packages and does not bring
-    along an editable install.
+    along an editable install, and by a link to the templates that nbconvert installs beside its code.
     """
     folder = tmp_path_factory.mktemp("environment") / "venv"
     venv.create(folder, with_pip=False)
@@ -94,6 +94,9 @@ def python_with_wheel(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     (site_packages,) = folder.glob("lib/python*/site-packages")
     lenders = [p for p in sys.path if Path(p).name == "site-packages"]
     (site_packages / "dependencies.pth").write_text("\n".join(lenders) + "\n", encoding="utf-8")
+    (folder / "share" / "jupyter").mkdir(parents=True)
+    templates = Path("share", "jupyter", "nbconvert")
+    (folder / templates).symlink_to(Path(sys.prefix) / templates)
     return python
 
 
@@ -104,6 +107,7 @@ def test_the_wheel_carries_the_notebook_the_template_and_the_schemas(wheel: Path
     assert any(name.startswith("normscope/report/template/") and name.endswith(".html.j2") for name in names)
     assert "normscope/schemas/metrics.schema.json" in names
     assert "normscope/schemas/provenance.schema.json" in names
+    assert "normscope/schemas/results.schema.json" in names
     assert "normscope/sample/workload.py" in names
     assert any(name.endswith("/licenses/LICENSE") for name in names)
 
