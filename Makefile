@@ -11,7 +11,7 @@ READY_TO_RUN := .venv/.ready-to-run
 READY_TO_DEVELOP := .venv/.ready-to-develop
 
 .NOTPARALLEL:
-.PHONY: help report test lint bench clean
+.PHONY: help report test lint bench schemas clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
@@ -29,6 +29,9 @@ lint: $(READY_TO_DEVELOP) ## Check style, formatting and types
 
 bench: $(READY_TO_DEVELOP) ## Measure the speed against its bounds
 	@$(VENV_PYTHON) bench/run.py
+
+schemas: $(READY_TO_DEVELOP) ## Write the JSON Schemas anew from the models
+	@$(VENV_PYTHON) -m normscope.schemas
 
 clean: ## Remove .venv, caches and builds; reports in outputs/ stay
 	@rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
