@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 from normscope.analysis.models import CategoryMetrics, Variant
 from normscope.findings.phrases import direction_word, op_name
-from normscope.findings.standalone import CHANNELS_LAST, CNN_SHARE_PERCENT
+from normscope.findings.standalone import CHANNELS_LAST
 from normscope.findings.wording import duration, listed, plural, sentence_case, significant, span
 
+CNN_SHARE_PERCENT = (10.0, 50.0)
 HEADING = "## Overview"
 NO_FINDINGS = "No group of operations reaches an impact score of 0.5, so there is nothing to recommend."
 

@@ -1,6 +1,28 @@
 """The sentences of a quantified finding in the standalone scope: each a row, its condition beside it."""
 
-from normscope.analysis.models import Operation
+from normscope.findings.conditions import (
+    arithmetic_is_small,
+    can_fuse,
+    has_healthy_peer,
+    has_no_healthy_peer,
+    has_short_calls,
+    is_batch_norm,
+    is_compute_bound,
+    is_far_below,
+    is_group_norm,
+    is_instance_norm,
+    is_low,
+    is_mixed,
+    is_near_roofline,
+    is_row_norm,
+    percent,
+    saves,
+    sits_in_a_narrow_band,
+    size_does_not_help,
+    small_shapes_are_slow,
+    time_against_peak,
+    varies,
+)
 from normscope.findings.phrases import (
     Prose,
     Sentence,
@@ -30,13 +52,7 @@ from normscope.findings.wording import data_size, duration, number_word, signifi
 REDUCTION_NOT_VISIBLE = "Reduction strategy not visible — profile the kernel to identify the variant."
 CHANNELS_LAST = "`model.to(memory_format=torch.channels_last)`"
 
-SHORT_CALL_US = 10.0  # so short a kernel is mostly its start and its end, whatever it moves
-FAR_BELOW_ROOFLINE_PERCENT = 20.0
-HEALTHY_PERCENT = 70.0
-CNN_SHARE_PERCENT = (10.0, 50.0)
-SEVERAL_TENSORS_MIN = 1.5
 _BANDS = {"0-30": "below 30%", "30-60": "between 30 and 60%", "60-100": "above 60%"}
-_LOW_BANDS = ("0-30", "30-60")
 
 
 def _title(s: Subject) -> str:
@@ -48,80 +64,19 @@ def _insight(s: Subject) -> str:
 
 
 def _action(s: Subject) -> str:
-    return first(ACTIONS, s) + start_with(s)
+    return _for_main_variant(s) + first(ACTIONS, s) + start_with(s)
 
 
-def _is_compute_bound(s: Subject) -> bool:
-    return s.finding.bound_type == "compute"
+def _for_main_variant(s: Subject) -> str:
+    """Say for whom the advice is, where a finding mixes variants and one of them decides it."""
+    if not is_mixed(s) or s.main_variant in (None, "Other") or not has_long_calls(s):
+        return ""
+    return f"For {s.main_variant}, which holds most of the time: "
 
 
-def _moves_data(s: Subject) -> bool:
-    return not _is_compute_bound(s)
-
-
-def _is_low(s: Subject) -> bool:
-    return _moves_data(s) and s.finding.eff_bucket in _LOW_BANDS
-
-
-def _is_near_roofline(s: Subject) -> bool:
-    return _moves_data(s) and not _is_low(s)
-
-
-def _is_far_below(s: Subject) -> bool:
-    return _is_low(s) and s.efficiencies[-1] < FAR_BELOW_ROOFLINE_PERCENT
-
-
-def _has_short_calls(s: Subject) -> bool:
-    return _is_low(s) and s.call_us < SHORT_CALL_US
-
-
-def _has_long_calls(s: Subject) -> bool:
-    return _is_low(s) and not _has_short_calls(s)
-
-
-def _is_batch_norm(s: Subject) -> bool:
-    return _has_long_calls(s) and s.variant == "BatchNorm"
-
-
-def _is_group_norm(s: Subject) -> bool:
-    return _has_long_calls(s) and s.variant == "GroupNorm"
-
-
-def _is_instance_norm(s: Subject) -> bool:
-    return _has_long_calls(s) and s.variant == "InstanceNorm"
-
-
-def _is_row_norm(s: Subject) -> bool:
-    return _has_long_calls(s) and s.variant in ("LayerNorm", "RMSNorm")
-
-
-def _is_mixed(s: Subject) -> bool:
-    return len(s.variants) > 1
-
-
-def _varies(s: Subject) -> bool:
-    return bool(s.varying)
-
-
-def _batch_norm_percent(s: Subject) -> float:
-    return sum(op.percent_of_total or 0.0 for op in s.metrics.operations if op.variant == "BatchNorm")
-
-
-def _is_cnn(s: Subject) -> bool:
-    low, high = CNN_SHARE_PERCENT
-    return "BatchNorm" in s.variants and low <= _batch_norm_percent(s) <= high
-
-
-def _has_healthy_peer(s: Subject) -> bool:
-    return _is_far_below(s) and _percent(s.healthy) > HEALTHY_PERCENT
-
-
-def _has_no_healthy_peer(s: Subject) -> bool:
-    return _is_far_below(s) and s.healthy is not None and not _has_healthy_peer(s)
-
-
-def _percent(op: Operation | None) -> float:
-    return (op.efficiency.efficiency_percent or 0.0) if op is not None else 0.0
+def _by_size(s: Subject) -> str:
+    smaller, larger = s.efficiency_by_size or (0.0, 0.0)
+    return f"{significant(larger)}% against {significant(smaller)}%"
 
 
 def _other_implementation(s: Subject) -> str:
@@ -133,52 +88,52 @@ def _other_implementation(s: Subject) -> str:
 # Action: the first row that holds. What to do differs by cause, and the cause is tried in this order.
 ACTIONS = (
     Sentence(
-        _is_compute_bound,
+        is_compute_bound,
         lambda s: (
             f"Profile {op_name(s.lead.name)} for tile size and wave occupancy: compute seldom limits a norm."
         ),
     ),
     Sentence(
-        _varies,
+        varies,
         lambda s: (
             "First find what the slow calls wait for: the same kernel at the same shape varies by "
             f"{significant((s.varying[0].cov or 0.0) * 100)}% of its mean, so tuning it comes second."
         ),
     ),
     Sentence(
-        _has_short_calls,
+        has_short_calls,
         lambda s: (
             f"Make fewer and larger calls, by fusing the norm with its neighbours or batching: "
             f"{calls_of(s)} are too short to fill the memory system."
         ),
     ),
     Sentence(
-        _is_batch_norm,
+        is_batch_norm,
         lambda _: (
             f"Try channels-last layout ({CHANNELS_LAST}), "
             "which lets these kernels read whole cache lines across channels."
         ),
     ),
     Sentence(
-        _is_group_norm,
+        is_group_norm,
         lambda s: (
             f"Optimize the memory access of the dominant kernels: try channels-last layout ({CHANNELS_LAST}) "
             f"and a kernel that fuses the norm with its activation, or {_other_implementation(s)}."
         ),
     ),
     Sentence(
-        _is_instance_norm,
+        is_instance_norm,
         lambda _: (
             "Try `torch.nn.GroupNorm` with one group per channel: without running statistics it computes "
             "the same values, with kernels of its own."
         ),
     ),
     Sentence(
-        _is_row_norm,
+        is_row_norm,
         lambda s: f"Swap the implementation of the dominant kernels: {_other_implementation(s)}.",
     ),
     Sentence(
-        _is_near_roofline,
+        is_near_roofline,
         lambda s: (
             f"Move fewer bytes rather than tune: fuse {what(s)} with the activation or residual beside it, "
             "as the kernel fusion analysis finds them."
@@ -198,10 +153,10 @@ IDENTIFICATION = (
         always,
         lambda s: (
             f"{grouped(s)}: {_bound_words(s)}, {backend(s)}, "
-            f"{_each(s)} {_BANDS.get(s.finding.eff_bucket, 'in one band')} of roofline."
+            f"{_each(s)}{_BANDS.get(s.finding.eff_bucket, 'in one band')} of roofline."
         ),
     ),
-    Sentence(_is_mixed, lambda s: f"{mixed_variants(s)}; their kernels differ, so judge them apart."),
+    Sentence(is_mixed, lambda s: f"{mixed_variants(s)}; their kernels differ, so judge them apart."),
     Sentence(lambda s: bool(s.modules), where),
     Sentence(always, lambda s: source(s, "operations[].library", "operations[].efficiency")),
 )
@@ -213,33 +168,12 @@ def _bound_words(s: Subject) -> str:
 
 
 def _each(s: Subject) -> str:
-    return "" if len(s.operations) == 1 else "both" if len(s.operations) == 2 else "all"
-
-
-def _time_against_peak(s: Subject) -> bool:
-    return bool(_moves_data(s) and s.call_bytes and s.call_at_peak_us and s.call_us > s.call_at_peak_us)
-
-
-def _arithmetic_is_small(s: Subject) -> bool:
-    return bool(
-        _moves_data(s)
-        and s.intensities
-        and s.ridge_flops_per_byte
-        and s.intensities[-1] < s.ridge_flops_per_byte
-    )
-
-
-def _size_says_nothing(s: Subject) -> bool:
-    return _is_low(s) and s.efficiency_by_size is not None and not s.size_matters
-
-
-def _small_shapes_are_slow(s: Subject) -> bool:
-    return _is_low(s) and s.size_matters
+    return "" if len(s.operations) == 1 else "both " if len(s.operations) == 2 else "all "
 
 
 REASONS = (
     Sentence(
-        _time_against_peak,
+        time_against_peak,
         lambda s: (
             f"The costliest shape, {lead_shape(s)}, takes {duration(s.call_us)} per call for "
             f"{data_size(s.call_bytes or 0)}, {_times(s.call_us / (s.call_at_peak_us or 1))} "
@@ -247,36 +181,44 @@ REASONS = (
         ),
     ),
     Sentence(
-        lambda s: not _time_against_peak(s),
+        lambda s: not time_against_peak(s),
         lambda s: f"The costliest shape, {lead_shape(s)}, takes {duration(s.call_us)} per call.",
     ),
     Sentence(
-        _is_compute_bound,
+        is_compute_bound,
         lambda s: (
             f"The roofline counts {_intensity(s)} against a ridge of "
             f"{significant(s.ridge_flops_per_byte or 0)}, so arithmetic, not memory, sets its limit."
         ),
     ),
     Sentence(
-        _arithmetic_is_small,
+        arithmetic_is_small,
         lambda s: f"At {_intensity(s)} arithmetic is not the limit.",
     ),
     Sentence(
-        lambda s: _is_low(s) and s.kernels_per_call > 1,
+        lambda s: is_low(s) and s.kernels_per_call > 1,
         lambda s: (
             f"Each call launches {number_word(s.kernels_per_call)} kernels, "
             "which hand their results on through memory."
         ),
     ),
     Sentence(
-        _size_says_nothing,
+        sits_in_a_narrow_band,
         lambda s: (
             f"The shapes sit in the same narrow band although their sizes differ by "
             f"{significant(s.size_spread or 0)} times, so size alone does not explain it."
         ),
     ),
     Sentence(
-        _small_shapes_are_slow,
+        size_does_not_help,
+        lambda s: (
+            f"The larger half of the shapes does no better than the smaller, {_by_size(s)} of roofline, "
+            f"although sizes differ by {significant(s.size_spread or 0)} times, "
+            "so size alone does not explain it."
+        ),
+    ),
+    Sentence(
+        small_shapes_are_slow,
         lambda s: (
             f"The smaller half of the shapes reaches {significant((s.efficiency_by_size or (0, 0))[0])}% of "
             f"roofline and the larger half {significant((s.efficiency_by_size or (0, 0))[1])}%: "
@@ -284,44 +226,37 @@ REASONS = (
         ),
     ),
     Sentence(
-        _has_short_calls,
+        has_short_calls,
         lambda s: f"Calls of {duration(s.call_us)} end before a kernel's start-up is paid back.",
     ),
     Sentence(
-        _varies,
+        lambda s: bool(s.varying),
         lambda s: (
             f"Calls of {op_name(s.varying[0].name)} vary widely: their standard deviation is "
             f"{significant(s.varying[0].cov or 0.0)} times their mean."
         ),
     ),
     Sentence(
-        _is_cnn,
-        lambda s: (
-            f"BatchNorm takes {significant(_batch_norm_percent(s))}% of the time here, "
-            "a share that convolutional networks often show."
-        ),
-    ),
-    Sentence(
-        _has_healthy_peer,
+        has_healthy_peer,
         lambda s: (
             f"In the same run {op_name(s.healthy.name if s.healthy else '')} reaches "
-            f"{significant(_percent(s.healthy))}% of its roofline, so the device is healthy "
+            f"{significant(percent(s.healthy))}% of its roofline, so the device is healthy "
             "and the kernel falls short."
         ),
     ),
     Sentence(
-        _has_no_healthy_peer,
+        has_no_healthy_peer,
         lambda _: (
             "No other operation of this category comes near its roofline, so this table alone "
             "can't tell a slow kernel from a slow memory system."
         ),
     ),
-    Sentence(_is_low, lambda _: REDUCTION_NOT_VISIBLE),
+    Sentence(is_low, lambda _: REDUCTION_NOT_VISIBLE),
 )
 
 
 def _but_large_ones(s: Subject) -> str:
-    return ", but even the large ones stay far from it" if _is_far_below(s) else ""
+    return ", but even the large ones stay far from it" if is_far_below(s) else ""
 
 
 def _times(ratio: float) -> str:
@@ -334,12 +269,9 @@ def _intensity(s: Subject) -> str:
     return f"{significant(s.intensities[-1])} FLOP per byte"
 
 
-def _saves(s: Subject) -> bool:
-    return bool(s.saving_us)
-
-
-def _can_fuse(s: Subject) -> bool:
-    return bool(_moves_data(s) and s.tensor and s.tensor.size_bytes)
+def _two_passes(s: Subject) -> float:
+    """Return the bytes of one write and one read of the tensor."""
+    return 2 * ((s.tensor and s.tensor.size_bytes) or 0.0)
 
 
 _ALTERNATIVES = {
@@ -351,51 +283,51 @@ _ALTERNATIVES = {
 
 RESOLUTIONS = (
     Sentence(
-        _time_against_peak,
+        time_against_peak,
         lambda s: (
             f"At peak bandwidth a call of the costliest shape would take {duration(s.call_at_peak_us or 0)} "
             f"instead of {duration(s.call_us)}."
         ),
     ),
     Sentence(
-        _is_batch_norm,
+        is_batch_norm,
         lambda _: (
             "With channels last, one pass reads neighbouring channels together, "
             "and each channel's reduction can be split over many workgroups."
         ),
     ),
     Sentence(
-        lambda s: _is_low(s) and s.kernels_per_call > 1,
+        lambda s: is_low(s) and s.kernels_per_call > 1,
         lambda s: (
             f"Every kernel that is merged with its neighbour takes away {s.lead.count:,} launches of this "
             "shape, and the pass over memory between them."
         ),
     ),
     Sentence(
-        _has_short_calls,
+        has_short_calls,
         lambda s: f"Each call that is fused away saves a launch; there are {s.calls:,} of them.",
     ),
     Sentence(
-        _can_fuse,
+        can_fuse,
         lambda s: (
-            "Where an activation or a residual sits beside the norm, fusing it removes one write and one read "
-            f"of the {lead_shape(s)} tensor, {data_size(2 * ((s.tensor and s.tensor.size_bytes) or 0))} per "
-            "call; the kernel fusion analysis names such chains."
+            "Where an activation or a residual sits beside the norm, fusing it removes one write and one "
+            f"read of the {lead_shape(s)} tensor, {data_size(_two_passes(s))} per call; "
+            "the kernel fusion analysis names such chains."
         ),
     ),
     Sentence(
-        lambda s: _is_far_below(s) and s.variants[0] in _ALTERNATIVES,
+        lambda s: is_far_below(s) and s.variants[0] in _ALTERNATIVES,
         lambda s: (
             f"If tuning does not help, {_ALTERNATIVES[s.variants[0]]} may have better kernels; "
             "that changes the model, so it needs retraining."
         ),
     ),
     Sentence(
-        _is_compute_bound,
+        is_compute_bound,
         lambda _: "Less arithmetic per element, or larger tiles per workgroup, is what would shorten it.",
     ),
     Sentence(
-        _saves,
+        saves,
         lambda s: f"Closing 75 to 100% of the gap to the roofline is worth {saving(s)} of this trace.",
     ),
 )

@@ -21,6 +21,7 @@ from normscope.analysis.models import (
 
 ROOFLINE_CAP = "[ROOFLINE CAP]"
 _SIZE_MATTERS_FACTOR = 1.5  # the larger half reaches this many times the efficiency of the smaller half
+_MAIN_SHARE = 0.6  # of the time, so that advice for one variant fits a mixed finding
 _SIZE_SPREAD = 4.0  # smaller differences in size say nothing about its effect
 _FIRST_ARGUMENT = re.compile(r"\(([\d,]*)\) ([\w.]+)")
 _DTYPE_BYTES = {"fp64": 8.0, "fp32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "fp4": 0.5}
@@ -71,9 +72,10 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
         return self.operations[0]
 
     @property
-    def variant(self) -> Variant | None:
-        """The norm variant, where the finding has only one."""
-        return self.variants[0] if len(self.variants) == 1 else None
+    def main_variant(self) -> Variant | None:
+        """The norm variant that holds most of the time, where one clearly does."""
+        own_ms = sum(op.time_ms for op in self.operations if op.variant == self.variants[0])
+        return self.variants[0] if own_ms * 1e3 >= _MAIN_SHARE * self.time_us else None
 
     @property
     def size_matters(self) -> bool:

@@ -1,0 +1,135 @@
+"""When a sentence holds: conditions on what a finding is about, each with its threshold."""
+
+from normscope.analysis.models import Operation
+from normscope.findings.subject import Subject
+
+SHORT_CALL_US = 10.0  # so short a kernel is mostly its start and its end, whatever it moves
+FAR_BELOW_ROOFLINE_PERCENT = 20.0
+HEALTHY_PERCENT = 70.0
+_MOST = 0.5
+_NARROW_BAND = 2.5  # the best efficiency is at most this many times the worst
+_LOW_BANDS = ("0-30", "30-60")
+
+
+def is_compute_bound(s: Subject) -> bool:
+    """Tell whether arithmetic, not memory, limits the operations."""
+    return s.finding.bound_type == "compute"
+
+
+def moves_data(s: Subject) -> bool:
+    """Tell whether memory limits the operations, or may limit them."""
+    return not is_compute_bound(s)
+
+
+def is_low(s: Subject) -> bool:
+    """Tell whether the efficiency lies in one of the two lower bands."""
+    return moves_data(s) and s.finding.eff_bucket in _LOW_BANDS
+
+
+def is_near_roofline(s: Subject) -> bool:
+    """Tell whether the efficiency lies in the upper band."""
+    return moves_data(s) and not is_low(s)
+
+
+def is_far_below(s: Subject) -> bool:
+    """Tell whether every operation lies under 20% of its roofline."""
+    return is_low(s) and s.efficiencies[-1] < FAR_BELOW_ROOFLINE_PERCENT
+
+
+def has_short_calls(s: Subject) -> bool:
+    """Tell whether the costliest call is too short to fill the memory system."""
+    return is_low(s) and s.call_us < SHORT_CALL_US
+
+
+def has_long_calls(s: Subject) -> bool:
+    """Tell whether the costliest call is long enough to fill the memory system."""
+    return is_low(s) and not has_short_calls(s)
+
+
+def is_batch_norm(s: Subject) -> bool:
+    """Tell whether the calls are long and most of them BatchNorm."""
+    return has_long_calls(s) and s.main_variant == "BatchNorm"
+
+
+def is_group_norm(s: Subject) -> bool:
+    """Tell whether the calls are long and most of them GroupNorm."""
+    return has_long_calls(s) and s.main_variant == "GroupNorm"
+
+
+def is_instance_norm(s: Subject) -> bool:
+    """Tell whether the calls are long and most of them InstanceNorm."""
+    return has_long_calls(s) and s.main_variant == "InstanceNorm"
+
+
+def is_row_norm(s: Subject) -> bool:
+    """Tell whether the calls are long and most of one variant that works along rows."""
+    return has_long_calls(s) and s.main_variant in ("LayerNorm", "RMSNorm")
+
+
+def is_mixed(s: Subject) -> bool:
+    """Tell whether there are several variants."""
+    return len(s.variants) > 1
+
+
+def varies(s: Subject) -> bool:
+    """Tell whether shapes that hold most of the time vary by more than their mean."""
+    return sum(op.time_ms for op in s.varying) * 1e3 > _MOST * s.time_us
+
+
+def has_healthy_peer(s: Subject) -> bool:
+    """Tell whether another operation shows that the device does better."""
+    return is_far_below(s) and percent(s.healthy) > HEALTHY_PERCENT
+
+
+def has_no_healthy_peer(s: Subject) -> bool:
+    """Tell whether there are other operations, and none of them does well."""
+    return is_far_below(s) and s.healthy is not None and not has_healthy_peer(s)
+
+
+def percent(op: Operation | None) -> float:
+    """Return the efficiency of an operation, zero where it is not known."""
+    return (op.efficiency.efficiency_percent or 0.0) if op is not None else 0.0
+
+
+def time_against_peak(s: Subject) -> bool:
+    """Tell whether time and bytes of the costliest call can be held against peak bandwidth."""
+    return bool(moves_data(s) and s.call_bytes and s.call_at_peak_us and s.call_us > s.call_at_peak_us)
+
+
+def arithmetic_is_small(s: Subject) -> bool:
+    """Tell whether every arithmetic intensity lies below the ridge."""
+    return bool(
+        moves_data(s)
+        and s.intensities
+        and s.ridge_flops_per_byte
+        and s.intensities[-1] < s.ridge_flops_per_byte
+    )
+
+
+def sits_in_a_narrow_band(s: Subject) -> bool:
+    """Tell whether sizes differ and efficiencies hardly do."""
+    return _size_says_nothing(s) and s.efficiencies[-1] <= _NARROW_BAND * s.efficiencies[0]
+
+
+def size_does_not_help(s: Subject) -> bool:
+    """Tell whether efficiencies differ, but the larger shapes do no better."""
+    return _size_says_nothing(s) and not sits_in_a_narrow_band(s)
+
+
+def _size_says_nothing(s: Subject) -> bool:
+    return is_low(s) and s.efficiency_by_size is not None and not s.size_matters
+
+
+def small_shapes_are_slow(s: Subject) -> bool:
+    """Tell whether the smaller shapes reach clearly less."""
+    return is_low(s) and s.size_matters
+
+
+def saves(s: Subject) -> bool:
+    """Tell whether the estimate can be given in time."""
+    return bool(s.saving_us)
+
+
+def can_fuse(s: Subject) -> bool:
+    """Tell whether the size of the tensor is known."""
+    return bool(moves_data(s) and s.tensor and s.tensor.size_bytes)
