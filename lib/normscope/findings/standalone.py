@@ -64,12 +64,12 @@ def _insight(s: Subject) -> str:
 
 
 def _action(s: Subject) -> str:
-    return _for_main_variant(s) + first(ACTIONS, s) + start_with(s)
+    return first(ACTIONS, s) + start_with(s)
 
 
 def _for_main_variant(s: Subject) -> str:
     """Say for whom the advice is, where a finding mixes variants and one of them decides it."""
-    if not is_mixed(s) or s.main_variant in (None, "Other") or not has_long_calls(s):
+    if not is_mixed(s) or s.main_variant in (None, "Other"):
         return ""
     return f"For {s.main_variant}, which holds most of the time: "
 
@@ -109,28 +109,30 @@ ACTIONS = (
     ),
     Sentence(
         is_batch_norm,
-        lambda _: (
-            f"Try channels-last layout ({CHANNELS_LAST}), "
+        lambda s: (
+            f"{_for_main_variant(s)}Try channels-last layout ({CHANNELS_LAST}), "
             "which lets these kernels read whole cache lines across channels."
         ),
     ),
     Sentence(
         is_group_norm,
         lambda s: (
-            f"Optimize the memory access of the dominant kernels: try channels-last layout ({CHANNELS_LAST}) "
+            f"{_for_main_variant(s)}Optimize the memory access of the dominant kernels: try channels-last layout ({CHANNELS_LAST}) "
             f"and a kernel that fuses the norm with its activation, or {_other_implementation(s)}."
         ),
     ),
     Sentence(
         is_instance_norm,
-        lambda _: (
-            "Try `torch.nn.GroupNorm` with one group per channel: without running statistics it computes "
+        lambda s: (
+            f"{_for_main_variant(s)}Try `torch.nn.GroupNorm` with one group per channel: without running statistics it computes "
             "the same values, with kernels of its own."
         ),
     ),
     Sentence(
         is_row_norm,
-        lambda s: f"Swap the implementation of the dominant kernels: {_other_implementation(s)}.",
+        lambda s: (
+            f"{_for_main_variant(s)}Swap the implementation of the dominant kernels: {_other_implementation(s)}."
+        ),
     ),
     Sentence(
         is_near_roofline,
