@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from normscope.analysis.analyze import analyze_category
+from normscope.analysis.models import CategoryMetrics
 from normscope.errors import UsageError
 from normscope.sample import workload, write_sample
 from normscope.sample.arguments import ARGUMENTS
@@ -234,6 +236,56 @@ def test_a_steady_op_has_positive_times_whatever_the_seed() -> None:
                 for call in calls
                 if call.variation < 1
             )
+
+
+def analyzed(sample: Path, category: str) -> CategoryMetrics:
+    metrics = analyze_category(sample, category)
+    assert isinstance(metrics, CategoryMetrics)
+    return metrics
+
+
+def test_the_analysis_finds_the_groups_that_the_table_of_truth_declares(sample: Path) -> None:
+    # By hand from the declared calls: library, band of efficiency, and a sum of gap times time of at least 0.5.
+    found = {
+        category: [
+            (f.library, f.eff_bucket, f.estimate_method) for f in analyzed(sample, category).category_findings
+        ]
+        for category in CATEGORIES
+    }
+    assert found == {
+        "norm_fwd": [
+            ("PyTorch Native", "0-30", "quantified"),
+            ("AITER", "30-60", "quantified"),
+            ("MIOpen", "30-60", "quantified"),
+            ("Triton", "unknown", "heuristic"),
+        ],
+        "norm_bwd": [
+            ("PyTorch Native", "0-30", "quantified"),
+            ("PyTorch Native", "30-60", "quantified"),
+            ("MIOpen", "30-60", "quantified"),
+            ("PyTorch Native", "60-100", "quantified"),
+        ],
+    }
+
+
+def test_the_analysis_sees_the_anomaly_the_high_variance_and_the_missing_model(sample: Path) -> None:
+    forward, backward = analyzed(sample, "norm_fwd"), analyzed(sample, "norm_bwd")
+    quality = forward.data_quality
+    (anomaly,), (varying,), (unmodeled,) = (
+        [forward.operations[index] for index in places]
+        for places in (quality.anomalies, quality.high_variance, quality.operations_without_efficiency)
+    )
+    assert (anomaly.name, anomaly.efficiency.efficiency_percent) == ("aten::_fused_rms_norm", 134.0)
+    assert (varying.args or "").startswith("(64,256,56,56) bf16")
+    assert unmodeled.library == "Triton"
+    assert not backward.data_quality.anomalies
+    assert {op.variant for op in forward.operations} == {
+        "BatchNorm",
+        "LayerNorm",
+        "GroupNorm",
+        "InstanceNorm",
+        "RMSNorm",
+    }
 
 
 def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
