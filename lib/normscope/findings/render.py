@@ -71,14 +71,15 @@ def _render_error(metrics: ErrorMetrics) -> str:
     return "\n\n".join([*blocks, RECOMMENDATIONS, DETAILS]) + "\n"
 
 
-def _prose(subject: Subject) -> Prose:
+def prose_of(subject: Subject) -> Prose:
+    """Return the sentences that fit the kind of a finding."""
     if subject.finding.estimate_method == "heuristic":
         return HEURISTIC
     return COMPARATIVE if subject.metrics.comparison_scope == "comparative" else STANDALONE
 
 
 def _recommendation(s: Subject) -> str:
-    finding, prose = s.finding, _prose(s)
+    finding, prose = s.finding, prose_of(s)
     library = "" if finding.library == "Unknown" else f" ({markdown(finding.library)})"
     low, mid, high = finding.impact_score_low, finding.impact_score, finding.impact_score_high
     lines = [
@@ -95,7 +96,7 @@ def _recommendation(s: Subject) -> str:
 
 
 def _detail(s: Subject) -> str:
-    finding, prose = s.finding, _prose(s)
+    finding, prose = s.finding, prose_of(s)
     low, high = finding.impact_score_low, finding.impact_score_high
     candidate = f"<!-- reasoning-candidate tier={TIER} rank={finding.rank} -->"
     estimate = (

@@ -47,7 +47,7 @@ from normscope.findings.phrases import (
     where,
 )
 from normscope.findings.subject import Subject
-from normscope.findings.wording import data_size, duration, number_word, significant
+from normscope.findings.wording import data_size, duration, number_word, sentence_case, significant
 
 REDUCTION_NOT_VISIBLE = "Reduction strategy not visible — profile the kernel to identify the variant."
 CHANNELS_LAST = "`model.to(memory_format=torch.channels_last)`"
@@ -64,7 +64,7 @@ def _insight(s: Subject) -> str:
 
 
 def _action(s: Subject) -> str:
-    return first(ACTIONS, s) + start_with(s)
+    return sentence_case(first(ACTIONS, s)) + start_with(s)
 
 
 def _for_main_variant(s: Subject) -> str:
@@ -110,28 +110,30 @@ ACTIONS = (
     Sentence(
         is_batch_norm,
         lambda s: (
-            f"{_for_main_variant(s)}Try channels-last layout ({CHANNELS_LAST}), "
+            f"{_for_main_variant(s)}try channels-last layout ({CHANNELS_LAST}), "
             "which lets these kernels read whole cache lines across channels."
         ),
     ),
     Sentence(
         is_group_norm,
         lambda s: (
-            f"{_for_main_variant(s)}Optimize the memory access of the dominant kernels: try channels-last layout ({CHANNELS_LAST}) "
-            f"and a kernel that fuses the norm with its activation, or {_other_implementation(s)}."
+            f"{_for_main_variant(s)}optimize the memory access of the dominant kernels: "
+            f"try channels-last layout ({CHANNELS_LAST}) and a kernel that fuses the norm with its "
+            f"activation, or {_other_implementation(s)}."
         ),
     ),
     Sentence(
         is_instance_norm,
         lambda s: (
-            f"{_for_main_variant(s)}Try `torch.nn.GroupNorm` with one group per channel: without running statistics it computes "
-            "the same values, with kernels of its own."
+            f"{_for_main_variant(s)}try `torch.nn.GroupNorm` with one group per channel: "
+            "without running statistics it computes the same values, with kernels of its own."
         ),
     ),
     Sentence(
         is_row_norm,
         lambda s: (
-            f"{_for_main_variant(s)}Swap the implementation of the dominant kernels: {_other_implementation(s)}."
+            f"{_for_main_variant(s)}swap the implementation of the dominant kernels: "
+            f"{_other_implementation(s)}."
         ),
     ),
     Sentence(

@@ -1,0 +1,372 @@
+"""The findings read as they should, and say only what the metrics hold."""
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from normscope import analyze_category, render_findings, validate_findings_file
+from normscope.analysis.models import CategoryMetrics, Scope, encode_metrics
+from normscope.findings.comparative import COMPARATIVE
+from normscope.findings.heuristic import HEURISTIC
+from normscope.findings.phrases import Prose
+from normscope.findings.render import prose_of
+from normscope.findings.standalone import REDUCTION_NOT_VISIBLE, STANDALONE
+from normscope.findings.subject import Subject, subject_of
+from runs import METADATA, TIME_MEAN, TIME_STD, Row, analyzed, row, write_run
+
+ROOFLINE = "Pct Roofline_mean"
+VENDOR_WORDS = re.compile(r"\b(CUDA|NVIDIA|AMD|ROCm|HIP|warp|wavefront)\b", re.IGNORECASE)
+
+
+def prose(markdown: str) -> str:
+    """Return the findings without tables and comments."""
+    return "\n".join(line for line in markdown.splitlines() if not line.startswith(("|", "<!--")))
+
+
+def section(markdown: str, label: str) -> str:
+    """Return the first paragraph that starts with ``label`` in bold."""
+    found = re.search(rf"^\*\*{label}[^*]*\*\*:? (.*)$", markdown, re.MULTILINE)
+    assert found, f"no {label}"
+    return found.group(1)
+
+
+def rendered(folder: Path, *rows: Row, **options: object) -> str:
+    return render_findings(analyzed(folder, rows, **options))  # type: ignore[arg-type]
+
+
+def batch_norm_backward() -> list[Row]:
+    """Five shapes whose figures are those of the analyzer document's example."""
+    shapes = (
+        (64, 112, 1197.6, 3, 2.28, 0.12),
+        (64, 56, 1024.0, 12, 2.66, 0.14),
+        (128, 28, 441.0, 15, 3.9, 0.21),
+    )
+    return [
+        row(
+            "aten::native_batch_norm_backward",
+            time_us,
+            count,
+            {
+                ROOFLINE: percent,
+                "TB/s_mean": tb_s,
+                "Input Dims": f"((10, {channels}, {size}, {size}), ({channels},))",
+                "Data Moved (MB)": 6 * 10 * channels * size * size / 1024 / 1024,
+            },
+        )
+        for channels, size, time_us, count, percent, tb_s in shapes
+    ]
+
+
+def test_a_finding_says_who_spends_how_much_at_what_speed(tmp_path: Path) -> None:
+    metadata = METADATA | {"peak_hbm_bw_tbs": 5.3, "gpu_utilization": {"total_time_ms": 56.5176}}
+    text = rendered(tmp_path, *batch_norm_backward(), category="norm_bwd", metadata=metadata)
+    assert "### P1: BatchNorm backward at 2.3–3.9% of memory bandwidth (PyTorch Native)" in text
+    # 1.198 + 1.024 + 0.441 = 2.663 ms; 2.12 + 1.81 + 0.78 = 4.71 %
+    assert section(text, "Insight") == (
+        "Three BatchNorm backward shapes spend 2.66 ms, 4.7% of end-to-end GPU time, "
+        "at 0.12–0.21 TB/s of a possible 5.3."
+    )
+    assert section(text, "Action").startswith(
+        "Try channels-last layout (`model.to(memory_format=torch.channels_last)`)"
+    )
+    # 1198 + 1024 = 2222 of 2663
+    assert "the two costliest shapes: they hold 83% of the time." in section(text, "Action")
+    reasoning = section(text, "Reasoning")
+    # 48.2 MB at 5.3 TB/s take 9.09 µs; 399.2 / 9.09 = 43.9
+    assert "(10,64,112,112) bf16, takes 399 µs per call for 48 MB, 44 times what the memory" in reasoning
+    assert "At 1.2 FLOP per byte arithmetic is not the limit." in reasoning
+    assert "sizes differ by 8 times, so size alone does not explain it." in reasoning
+    assert reasoning.endswith(REDUCTION_NOT_VISIBLE)
+    # the tensor: 10·64·112·112 · 2 bytes = 16 MB, once written and once read
+    assert "(10,64,112,112) bf16 tensor, 32 MB per call" in section(text, "Resolution")
+
+
+@pytest.mark.parametrize(
+    ("change", "action"),
+    [
+        ({"name": "aten::batch_norm"}, "Try channels-last layout"),
+        (
+            {"name": "aten::group_norm"},
+            "Optimize the memory access of the dominant kernels: try channels-last",
+        ),
+        ({"name": "aten::instance_norm"}, "Try `torch.nn.GroupNorm` with one group per channel"),
+        ({"name": "aten::layer_norm"}, "Swap the implementation of the dominant kernels: compile the module"),
+        (
+            {"name": "aiter::rmsnorm"},
+            "Swap the implementation of the dominant kernels: compare with PyTorch's native",
+        ),
+        ({"name": "custom::norm"}, "Optimize the memory access of the dominant kernels, one variant after"),
+        ({ROOFLINE: 61.0}, "Move fewer bytes rather than tune"),
+        ({"Roofline Bound": "COMPUTE_BOUND"}, "Profile `aten::layer_norm` for tile size and wave occupancy"),
+        ({TIME_MEAN: 4.0}, "Make fewer and larger calls, by fusing the norm"),
+        ({"operation_count": 20, TIME_STD: 500.0}, "First find what the slow calls wait for"),
+        ({ROOFLINE: ""}, "Profile `aten::layer_norm` for the bytes it moves"),
+        ({ROOFLINE: "", "Input Dims": "", "Input type": ""}, "Record the trace again with shapes"),
+        ({ROOFLINE: 150.0}, "Check the measurement before tuning"),
+    ],
+)
+def test_the_advice_differs_by_cause(tmp_path: Path, change: Row, action: str) -> None:
+    text = rendered(tmp_path, row(time_us=4000.0, cells=change))
+    assert section(text, "Action").startswith(action)
+
+
+def test_a_mixed_finding_names_each_variant_and_whom_the_advice_is_for(tmp_path: Path) -> None:
+    text = rendered(
+        tmp_path, row("aten::batch_norm", 3000.0), row("aten::layer_norm", 1000.0, 10, {ROOFLINE: 10.0})
+    )
+    assert "### P1: BatchNorm and LayerNorm forward at 10–20% of memory bandwidth" in text
+    assert section(text, "Action").startswith(
+        "For BatchNorm, which holds most of the time: try channels-last"
+    )
+    assert (
+        "The variants are BatchNorm (one shape, 75% of the time, 20%) "
+        "and LayerNorm (one shape, 25% of the time, 10%)"
+    ) in section(text, "Identification")
+
+
+@pytest.mark.parametrize(
+    ("rows", "sentence", "holds"),
+    [
+        (
+            [row(time_us=2000.0, cells={ROOFLINE: 19.0}), row("aten::x", 10.0, 1, {ROOFLINE: 75.0})],
+            "is healthy",
+            True,
+        ),
+        (
+            [row(time_us=2000.0, cells={ROOFLINE: 19.0}), row("aten::x", 10.0, 1, {ROOFLINE: 69.0})],
+            "is healthy",
+            False,
+        ),
+        (
+            [row(time_us=2000.0, cells={ROOFLINE: 21.0}), row("aten::x", 10.0, 1, {ROOFLINE: 75.0})],
+            "is healthy",
+            False,
+        ),
+        (
+            [row("aten::batch_norm", 1000.0)],
+            "as in many convolutional networks",
+            True,
+        ),  # 10 % of end-to-end time
+        ([row("aten::batch_norm", 999.0)], "as in many convolutional networks", False),
+        ([row("aten::batch_norm", 5010.0)], "as in many convolutional networks", False),
+        ([row("aten::layer_norm", 2000.0)], "as in many convolutional networks", False),
+        ([row("aten::batch_norm", 1000.0), row("aten::layer_norm", 100.0)], "By variant, of the time", True),
+        ([row("aten::batch_norm", 1000.0)], "By variant, of the time", False),
+        ([row(time_us=2000.0, cells={ROOFLINE: 59.0})], REDUCTION_NOT_VISIBLE, True),
+        ([row(time_us=3000.0, cells={ROOFLINE: 60.0})], REDUCTION_NOT_VISIBLE, False),
+        ([row(time_us=2000.0, cells={ROOFLINE: ""})], REDUCTION_NOT_VISIBLE, False),
+        (
+            [row(time_us=2000.0, cells={"FLOPS/Byte": 24.9})],
+            "arithmetic is not the limit",
+            True,
+        ),  # ridge 50 / 2
+        ([row(time_us=2000.0, cells={"FLOPS/Byte": 25.1})], "arithmetic is not the limit", False),
+        ([row(time_us=2000.0, cells={ROOFLINE: 150.0})], "measured above 110% of roofline", True),
+        ([row(time_us=2000.0)], "measured above 110% of roofline", False),
+    ],
+)
+def test_patterns_appear_where_their_condition_holds_and_only_there(
+    tmp_path: Path, rows: list[Row], sentence: str, holds: bool
+) -> None:
+    assert (sentence in prose(rendered(tmp_path, *rows))) is holds
+
+
+def test_patterns_neither_add_nor_drop_a_finding(tmp_path: Path) -> None:
+    metrics = analyzed(tmp_path, [row("aten::batch_norm", 1200.0, 10, {ROOFLINE: 99.0})])
+    text = render_findings(metrics)
+    assert "as in many convolutional networks" in text
+    assert metrics.category_findings == ()
+    assert "### P" not in text
+
+
+def comparative_rows(**cells: object) -> list[Row]:
+    return [
+        row(
+            "aten::layer_norm",
+            4000.0,
+            10,
+            {"delta_us (trace2 - trace1)": -1000.0, "lca_count_trace2": 10} | cells,
+        )
+    ]
+
+
+def test_the_comparative_scope_says_how_much_slower_and_the_absolute_gap(tmp_path: Path) -> None:
+    rows = comparative_rows(lca_total_kernel_time_trace2_us=3000.0)
+    text = rendered(tmp_path, *rows, scope="comparative")
+    # 4 ms against 3 ms: 33 % slower
+    assert "### P1: LayerNorm forward 33% slower than in trace 2 (PyTorch Native)" in text
+    assert section(text, "Insight") == (
+        "One LayerNorm forward shape takes 4 ms in trace 1, 40% of end-to-end GPU time, "
+        "1 ms more than in trace 2 (33% slower)."
+    )
+    assert "takes 4 ms in trace 1 and 3 ms in trace 2." in section(text, "Reasoning")
+    assert "Both traces call it ten times" in section(text, "Reasoning")
+    assert not re.search(r"\b\d+(\.\d+)?x\b|\bratio\b", prose(text))
+
+
+def test_a_difference_in_the_number_of_calls_comes_first(tmp_path: Path) -> None:
+    text = rendered(tmp_path, *comparative_rows(lca_count_trace2=8), scope="comparative")
+    assert section(text, "Action").startswith("First find why trace 1 makes 10 calls and trace 2 8")
+    assert "10/8" in text
+
+
+def test_a_heuristic_finding_carries_its_warning_right_after_the_impact_block(tmp_path: Path) -> None:
+    text = rendered(tmp_path, row(time_us=2000.0, cells={ROOFLINE: ""}))
+    after = text.split("<!-- impact-end -->", 1)[1].lstrip()
+    assert after.startswith("> ⚠ This estimate comes from the operation's share of end-to-end time")
+    assert "no performance model" in after.split("\n", 1)[0]
+    table_row = next(line for line in text.splitlines() if line.startswith("| aten::layer_norm"))
+    assert table_row.endswith("| — | — |")
+
+
+def test_efficiency_and_bound_read_as_the_contract_says(tmp_path: Path) -> None:
+    rows = [
+        row("aten::a", 4000.0, 10, {ROOFLINE: 12.344}),
+        row("aten::b", 3000.0, 10, {ROOFLINE: 12.346, "Roofline Bound": "COMPUTE_BOUND"}),
+        row("aten::c", 2000.0, 10, {"Roofline Bound": ""}),
+    ]
+    cells = [
+        line.split(" | ") for line in rendered(tmp_path, *rows).splitlines() if line.startswith("| aten")
+    ]
+    assert [(c[-2], c[-1].removesuffix(" |")) for c in cells] == [
+        ("12.34% of 2.0 TB/s", "memory-bound"),
+        ("12.35% of 50 TFLOPS", "compute-bound"),
+        ("20.00%", "—"),
+    ]
+
+
+def test_no_table_means_no_operations_and_a_failure_means_no_findings(tmp_path: Path) -> None:
+    none = render_findings(analyze_category(tmp_path, "norm_fwd"))
+    assert "No normalization operations found in trace" in none
+    broken = write_run(tmp_path, [row(time_us=-1.0)])
+    failed = render_findings(analyze_category(broken, "norm_fwd"))
+    assert "**Status**: ERROR" in failed
+    assert "line 2" in failed
+    for text in (none, failed):
+        assert "### P" not in text
+        assert text.rstrip().endswith("## Recommendations\n\n## Detailed Analysis")
+
+
+def test_every_real_run_has_findings_that_the_validator_accepts(shared: Path, tmp_path: Path) -> None:
+    tables = sorted((shared / "tracelens_runs").glob("*/category_data/*_ops.csv"))
+    assert len(tables) == 9
+    for table in tables:
+        scope = "comparative" if "_vs_" in table.parent.parent.name else "standalone"
+        metrics = analyze_category(table.parent.parent, table.name.removesuffix("_ops.csv"), scope)  # type: ignore[arg-type]
+        assert problems_of(tmp_path, metrics) == []
+
+
+def problems_of(folder: Path, metrics: object) -> list[str]:
+    """Write metrics and findings to ``folder`` and return what the validator says."""
+    assert isinstance(metrics, CategoryMetrics)
+    (folder / "category_data").mkdir(exist_ok=True)
+    (folder / "category_findings").mkdir(exist_ok=True)
+    name = metrics.category
+    (folder / "category_data" / f"{name}_metrics.json").write_bytes(encode_metrics(metrics))
+    path = folder / "category_findings" / f"{name}_findings.md"
+    path.write_text(render_findings(metrics), encoding="utf-8")
+    return validate_findings_file(path, "compute", metrics.comparison_scope)[1]
+
+
+NAMES = st.sampled_from(
+    ["aten::batch_norm", "aiter::rmsnorm", "x|y`z", "<script>", "{0} {name}", "名 🚀", ""]
+)
+PERCENTS = st.none() | st.floats(0.01, 200)
+
+
+@st.composite
+def any_row(draw: st.DrawFn) -> Row:
+    """Return a row with some of the figures missing."""
+    count = draw(st.integers(1, 50))
+    cells: dict[str, object] = {
+        ROOFLINE: draw(PERCENTS),
+        "Roofline Bound": draw(st.sampled_from(["MEMORY_BOUND", "COMPUTE_BOUND", ""])),
+        "TB/s_mean": draw(st.none() | st.floats(0, 10)),
+        "FLOPS/Byte": draw(st.none() | st.floats(0, 500)),
+        "Data Moved (MB)": draw(st.none() | st.floats(0, 1e4)),
+        "Input Dims": draw(st.sampled_from(["((8, 16), (16,))", "", "broken", "((0, 4),)"])),
+        "call_stack_full": draw(
+            st.sampled_from(["", "['a', ['x', 'k1'], ['y', 'k2']]", "['nn.Module: M_0', 'k']"])
+        ),
+        "delta_us (trace2 - trace1)": draw(st.none() | st.floats(-5000, 5000)),
+        "lca_count_trace2": draw(st.none() | st.integers(0, 60)),
+        "lca_total_kernel_time_trace2_us": draw(st.none() | st.floats(0, 5000)),
+        TIME_STD: draw(st.floats(0, 500)),
+    }
+    return row(
+        draw(NAMES), draw(st.floats(0, 5000)), count, {k: "" if v is None else v for k, v in cells.items()}
+    )
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    rows=st.lists(any_row(), min_size=1, max_size=8),
+    scope=st.sampled_from(["standalone", "comparative"]),
+    metadata=st.sampled_from([METADATA, {}, {"gpu_utilization": {"total_time_ms": 10.0}}]),
+)
+def test_any_table_gives_findings_that_are_valid_and_free_of_gaps(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[Row], scope: object, metadata: Row
+) -> None:
+    folder = tmp_path_factory.mktemp("run")
+    metrics = analyzed(folder, rows, scope=scope, metadata=metadata)  # type: ignore[arg-type]
+    assert problems_of(folder, metrics) == []
+    text = prose(render_findings(metrics))
+    assert not re.search(r"\bNone\b|\bnan\b|\binf\b|UNSET|lambda|  +\S", text)
+    assert not VENDOR_WORDS.search(text.replace("{0} {name}", ""))
+
+
+@pytest.mark.parametrize(
+    "kind", [STANDALONE, COMPARATIVE, HEURISTIC], ids=["standalone", "comparative", "heuristic"]
+)
+def test_every_sentence_has_a_case_in_which_it_appears(kind: Prose, tmp_path: Path) -> None:
+    tables = (kind.identification, kind.reasoning, kind.resolution)
+    subjects = [s for s in subjects_of_many_kinds(tmp_path) if prose_of(s) is kind]
+    silent = [
+        (number, place)
+        for number, table in enumerate(tables)
+        for place, sentence in enumerate(table)
+        if not any(sentence.when(subject) for subject in subjects)
+    ]
+    assert silent == []
+
+
+def subjects_of_many_kinds(folder: Path) -> list[Subject]:
+    """Return findings that differ in everything that the sentences look at."""
+    small = {"Data Moved (MB)": 0.1, ROOFLINE: 5.0}
+    kernels = {"call_stack_full": repr(["aten::x", ["launch", "k1"], ["launch", "k2"]])}
+    tables: list[tuple[list[Row], Scope]] = [
+        ([row(time_us=3000.0, cells={ROOFLINE: 12.0})], "standalone"),
+        ([row(time_us=3000.0, cells=kernels), row("aten::batch_norm", 1000.0)], "standalone"),
+        ([row("aten::batch_norm", 3000.0, 20, {TIME_STD: 500.0})], "standalone"),
+        ([row(time_us=3000.0, cells={TIME_MEAN: 3.0, "Data Moved (MB)": ""})], "standalone"),
+        ([row(time_us=3000.0), row("aten::layer_norm", 900.0, 10, {"Data Moved (MB)": 0.5})], "standalone"),
+        ([row(time_us=3000.0), row("aten::layer_norm", 900.0, 10, small)], "standalone"),
+        (
+            [row(time_us=3000.0, cells={ROOFLINE: 5.0}), row("aten::x", 900.0, 10, small | {ROOFLINE: 20.0})],
+            "standalone",
+        ),
+        (
+            [row("aten::batch_norm", 3000.0, 10, {ROOFLINE: 12.0}), row("aten::y", 1.0, 1, {ROOFLINE: 90.0})],
+            "standalone",
+        ),
+        (
+            [row("aten::batch_norm", 3000.0, 10, {ROOFLINE: 12.0}), row("aten::y", 1.0, 1, {ROOFLINE: 40.0})],
+            "standalone",
+        ),
+        ([row(time_us=3000.0, cells={"Roofline Bound": "COMPUTE_BOUND"})], "standalone"),
+        ([row(time_us=3000.0, cells={ROOFLINE: ""})], "standalone"),
+        ([row(time_us=3000.0, cells={ROOFLINE: 140.0})], "standalone"),
+        (comparative_rows(lca_total_kernel_time_trace2_us=3000.0), "comparative"),
+        (comparative_rows(lca_count_trace2=3), "comparative"),
+        (comparative_rows() + comparative_rows(**{"delta_us (trace2 - trace1)": -1200.0}), "comparative"),
+        (comparative_rows() + comparative_rows(**{"delta_us (trace2 - trace1)": -2800.0}), "comparative"),
+        (comparative_rows(**{"delta_us (trace2 - trace1)": -3900.0}), "comparative"),
+    ]
+    found = []
+    for number, (rows, scope) in enumerate(tables):
+        metrics = analyzed(folder / str(number), rows, scope=scope)
+        found += [subject_of(metrics, finding) for finding in metrics.category_findings]
+    return found
