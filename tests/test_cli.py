@@ -1,0 +1,181 @@
+"""The command line, as a user runs it: whole processes, their exit codes, and what they print."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import normscope
+from normscope import errors
+from runs import row, write_run
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def run(*words: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run ``normscope`` with these words and return what came of it."""
+    return subprocess.run(
+        [sys.executable, "-m", "normscope", *map(str, words)],
+        cwd=cwd,
+        env=os.environ | {"COLUMNS": "80"} | environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def is_one_sentence(text: str) -> bool:
+    return text.startswith("normscope: ") and text.count("\n") == 1 and "Traceback" not in text
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    return write_run(tmp_path / "run", [row(time_us=3000.0)])
+
+
+def test_help_fits_a_screen_and_lists_every_command(tmp_path: Path) -> None:
+    done = run("--help", cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stdout.count("\n") <= 24
+    for command in ("report", "analyze", "findings", "validate", "sample", "doctor", "completion"):
+        assert f"\n│ {command} " in done.stdout
+
+
+@pytest.mark.parametrize("command", ["report", "analyze", "findings", "validate", "sample"])
+def test_help_of_a_command_fits_a_screen_and_gives_types(command: str, tmp_path: Path) -> None:
+    done = run(command, "--help", cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stdout.count("\n") <= 36
+    if command == "report":
+        for word in ("PATH", "INT", "seconds", "default", "choices: standalone"):
+            assert word in done.stdout
+
+
+@pytest.mark.parametrize("spelling", ["--comparison-scope", "--comparison_scope"])
+def test_analyze_takes_the_flags_of_the_reference(spelling: str, run_dir: Path) -> None:
+    words = ("--output-dir", run_dir, spelling, "comparative", "--category", "norm_fwd")
+    done = run("analyze", *words, cwd=run_dir)
+    assert done.returncode == 0, done.stderr
+    metrics = json.loads((run_dir / "category_data/norm_fwd_metrics.json").read_text())
+    assert (metrics["status"], metrics["comparison_scope"]) == ("OK", "comparative")
+
+
+def test_analyze_of_a_missing_category_writes_error_metrics_and_exits_1(run_dir: Path) -> None:
+    done = run("analyze", "--output-dir", run_dir, "--category", "norm_bwd", cwd=run_dir)
+    assert done.returncode == 1
+    assert is_one_sentence(done.stderr)
+    metrics = json.loads((run_dir / "category_data/norm_bwd_metrics.json").read_text())
+    assert metrics["status"] == "ERROR"
+
+
+def test_findings_of_a_missing_category_says_so_and_exits_0(run_dir: Path) -> None:
+    done = run("findings", "--output-dir", run_dir, "--category", "norm_bwd", cwd=run_dir)
+    assert (done.returncode, done.stderr) == (0, "")
+    text = (run_dir / "category_findings/norm_bwd_findings.md").read_text()
+    assert "No normalization operations found in trace" in text
+
+
+def test_findings_of_a_failed_analysis_says_error_and_exits_1(tmp_path: Path) -> None:
+    broken = write_run(tmp_path, [row(time_us=-3.0)])
+    done = run("findings", "--output-dir", broken, "--category", "norm_fwd", cwd=tmp_path)
+    assert done.returncode == 1
+    assert is_one_sentence(done.stderr)
+    assert "norm_fwd_ops.csv, line 2" in done.stderr
+    assert "**Status**: ERROR" in (tmp_path / "category_findings/norm_fwd_findings.md").read_text()
+
+
+def test_findings_are_valid_and_a_change_of_them_is_not(run_dir: Path) -> None:
+    assert run("findings", "-o", run_dir, cwd=run_dir).returncode == 0
+    path = run_dir / "category_findings/norm_fwd_findings.md"
+    assert run("validate", path, cwd=run_dir).returncode == 0
+    good = path.read_text()
+    path.write_text(good.replace("| memory-bound |", "| memory-bound |", 1).replace("mid=21.0", "mid=22.0"))
+    done = run("validate", path, cwd=run_dir)
+    assert done.returncode == errors.InvalidFindingsError.exit_code
+    assert "line " in done.stdout
+    fixed = run("validate", path, "--fix", cwd=run_dir)
+    assert fixed.returncode == 0
+    assert path.read_text() == good
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "part"),
+    [
+        (["analyz"], 2, 'Did you mean "analyze"'),
+        (["report", "--top-nn", "3"], 2, "--top-n"),
+        (["report", "--top-n", "many"], 2, "int"),
+        (["report", "--top-n", "0"], 2, "top_n"),
+        (["report", "--comparison-scope", "both"], 2, "standalone"),
+        (["analyze"], 2, "--output-dir"),
+        (["analyze", "--output-dir", "nowhere"], 3, "nowhere doesn't exist"),
+        (["report", "nowhere"], 3, "nowhere doesn't exist"),
+        (["report", "."], 3, "category_data"),
+        (["findings", "--output-dir", "."], 3, "category_data"),
+        (["validate", "nothing.md"], 3, "nothing.md"),
+        (["analyze", "--output-dir", ".", "--category", "../x"], 2, "file name"),
+        (["report", "--params", "none.yaml"], 2, "none.yaml"),
+    ],
+)
+def test_a_mistake_gets_one_sentence_and_its_exit_code(
+    words: list[str], code: int, part: str, tmp_path: Path
+) -> None:
+    done = run(*words, cwd=tmp_path)
+    assert done.returncode == code, done.stderr
+    assert part in done.stderr
+    assert is_one_sentence(done.stderr)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_a_script(shell: str, tmp_path: Path) -> None:
+    done = run("completion", shell, cwd=tmp_path)
+    assert done.returncode == 0
+    assert "normscope" in done.stdout
+    if interpreter := shutil.which(shell):
+        subprocess.run([interpreter, "-n"], input=done.stdout, text=True, check=True)
+
+
+def test_doctor_finds_this_environment_well(tmp_path: Path) -> None:
+    done = run("doctor", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert "FAIL" not in done.stdout
+    for point in ("normscope", "packages", "kernel", "font", "browser", "current folder"):
+        assert f"{point}: " in done.stdout
+
+
+def test_an_analysis_imports_nothing_heavy(run_dir: Path) -> None:
+    code = (
+        "import sys\nfrom normscope.cli import main\n"
+        "try:\n    main(sys.argv[1:])\nexcept SystemExit:\n    pass\n"
+        "print(sorted({m.split('.')[0] for m in sys.modules} & set('pandas matplotlib papermill nbconvert "
+        "nbclient numpy IPython jupyter_client yaml jinja2 markdown_it'.split())))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "analyze", "-o", str(run_dir)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_public_names_are_complete_sorted_and_there() -> None:
+    assert list(normscope.__all__) == sorted(normscope.__all__)
+    assert all(callable(getattr(normscope, name)) for name in normscope.__all__)
+    assert not hasattr(normscope, "no_such_name")
+
+
+def test_the_readme_lists_every_exit_code() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    kinds: list[type[errors.NormscopeError]] = [
+        errors.NormscopeError,
+        *errors.NormscopeError.__subclasses__(),
+    ]
+    assert sorted(kind.exit_code for kind in kinds) == [1, 2, 3, 5, 6, 7, 8]
+    for kind in kinds:
+        assert f"| {kind.exit_code} |" in readme
