@@ -1,9 +1,13 @@
-"""Run directories made by hand for the tests of the report: ordinary, large, hostile, empty and broken ones."""
+"""Run directories made by hand for the tests of the report: ordinary, large and hostile ones."""
 
 import csv
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from normscope.analysis.analyze import analyze_category
+from normscope.analysis.models import Scope
+from normscope.report.results import Report
 
 COLUMNS = (
     "name",
@@ -123,7 +127,15 @@ def write_hostile(folder: Path) -> Path:
             name,
             **{
                 "kernel_details_summary": repr([{"name": name}]),
-                "call_stack_full": repr([f"nn.Module: {name}", f"{name}.py(1): forward", f"{name}::op", name]),
+                "call_stack_full": repr(
+                    [
+                        f"nn.Module: {name}",
+                        f"{name}.py(1): forward",
+                        f"{name}::op",
+                        "lone\ud800.py(2): call",
+                        name,
+                    ]
+                ),
                 "entry_point": name,
                 "Input type": repr((name, "c10::BFloat16")),
                 "Pct Roofline_mean": 250.0 if place == 3 else 20.0,
@@ -139,4 +151,29 @@ def write_hostile(folder: Path) -> Path:
         folder,
         {"norm_fwd": rows, "norm_bwd": heuristic},
         platform="<script>window.pwned=1</script>|`[x](javascript:1)",
+    )
+
+
+def make_pages(run_dir: Path, out_dir: Path, scope: str = "standalone") -> Path:
+    """Run the notebook in a kernel and export it, as a report does, and return the folder."""
+    from normscope.report.export import export_report
+    from normscope.report.run import run_notebook
+    from normscope.resources import notebook_path
+
+    out_dir.mkdir(parents=True)
+    params = {"run_dir": str(run_dir), "out_dir": str(out_dir), "comparison_scope": scope}
+    executed = out_dir / "report.ipynb"
+    run_notebook(notebook_path(), executed, params)
+    export_report(executed, out_dir)
+    return out_dir
+
+
+def report_of(run_dir: Path, *categories: str, scope: Scope = "standalone", top_n: int = 20) -> Report:
+    """Return the report of a run without running the notebook."""
+    return Report(
+        label=run_dir.name,
+        out_dir=run_dir / "out",
+        comparison_scope=scope,
+        top_n=top_n,
+        metrics=tuple(analyze_category(run_dir, category, scope) for category in categories),
     )

@@ -6,7 +6,7 @@ policy forbids everything else. The page is made by nbconvert with the template 
 
 import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from normscope.resources import template_dir
 REPORT_HTML = "report.html"
 FINDINGS_HTML = "findings.html"
 _STYLES = ("style.css", "components.css")
+_SHOWN_TYPES = ("text/html", "text/markdown", "image/png", "text/plain")
 _ERROR_CELL = "papermill-error-cell-tag"
 _PLAIN_HEADING = re.compile(r"<h([1-6])>(.*?)</h\1>", re.DOTALL)
 _LISTED_HEADING = re.compile(r'<h([23]) id="([^"]*)">(.*?)</h\1>', re.DOTALL)
@@ -137,7 +138,7 @@ class _Exporter(TemplateExporter):
     default_preprocessors: list[str] = []  # noqa: RUF012 - replaces a trait
     file_extension = ".html"
 
-    def default_filters(self) -> Iterator[tuple[str, Callable[[str], str]]]:
+    def default_filters(self) -> Iterator[tuple[str, Callable[..., object]]]:
         yield from super().default_filters()  # type: ignore[no-untyped-call]
         yield from _FILTERS.items()
 
@@ -173,7 +174,12 @@ def table_of_contents(page: str) -> str:
 
 def markdown_html(text: str) -> str:
     """Render Markdown as HTML without raw HTML, its tables in containers that scroll."""
-    return f'<div class="normscope">\n{findings_markup(text)}</div>'
+    return f'<div class="normscope ns-findings">\n{findings_markup(text)}</div>'
+
+
+def shown_type(bundle: Mapping[str, object]) -> list[str]:
+    """Return the richest type of an output that the page shows, as a list of one or none."""
+    return [kind for kind in _SHOWN_TYPES if kind in bundle][:1]
 
 
 def page_text(text: str) -> str:
@@ -181,7 +187,8 @@ def page_text(text: str) -> str:
     return "\n".join(map(html_text, text.split("\n")))
 
 
-_FILTERS: dict[str, Callable[[str], str]] = {
+_FILTERS: dict[str, Callable[..., object]] = {
+    "filter_data_type": shown_type,
     "heading_ids": heading_ids,
     "table_of_contents": table_of_contents,
     "markdown_html": markdown_html,

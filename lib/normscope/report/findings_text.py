@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Mapping
 
-from normscope.escape import html_text, markdown, markdown_to_html
+from normscope.escape import html_text, markdown, markdown_to_html, printable
 from normscope.findings import render_findings
 from normscope.report.operations import listed_operations
 from normscope.report.results import LocatedFinding, Report, findings_of
@@ -25,8 +25,12 @@ def category_texts(report: Report) -> dict[str, str]:
 
 
 def findings_markup(text: str) -> Html:
-    """Render findings as HTML: labels on lines of their own, tables in containers that scroll."""
-    return Html(scroll_tables(markdown_to_html(text)).replace("\n<strong>", "<br>\n<strong>"))
+    """Render findings as HTML: labels on lines of their own, tables in containers that scroll.
+
+    Characters that can't be seen, which Markdown holds as entities, are spelt out as everywhere else.
+    """
+    html = "\n".join(map(printable, markdown_to_html(text).split("\n")))
+    return Html(scroll_tables(html).replace("\n<strong>", "<br>\n<strong>"))
 
 
 def finding_titles(texts: Mapping[str, str]) -> dict[tuple[str, int], str]:
@@ -40,7 +44,7 @@ def finding_titles(texts: Mapping[str, str]) -> dict[tuple[str, int], str]:
 
 def inline_html(text: str) -> Html:
     """Render one line of Markdown, such as a title, without a paragraph around it."""
-    return Html(markdown_to_html(text).strip().removeprefix("<p>").removesuffix("</p>"))
+    return Html(findings_markup(text).strip().removeprefix("<p>").removesuffix("</p>"))
 
 
 def combined_findings(report: Report, texts: Mapping[str, str]) -> str:

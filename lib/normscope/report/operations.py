@@ -46,7 +46,9 @@ class _Field(msgspec.Struct, frozen=True):
 def operation_name(operation: Operation) -> Html:
     """Return the operation's name with its variant and direction."""
     kind = f"{operation.variant}, {operation.direction}"
-    return Html(f'{name(operation.name)}<span class="ns-sub">{html_text(kind)}</span>')
+    return Html(
+        f'<div class="ns-operation">{name(operation.name)}<span class="ns-sub">{html_text(kind)}</span></div>'
+    )
 
 
 def arguments(operation: Operation) -> Html:

@@ -49,7 +49,7 @@ def number(value: float | None, decimals: int = 2) -> str:
     >>> number(1234.5, 1), number(None)
     ('1,234.5', '—')
     """
-    return MISSING if value is None or not isfinite(value) else f"{value:,.{decimals}f}"
+    return MISSING if value is None or not isfinite(value) else f"{value:z,.{decimals}f}"
 
 
 def percent(value: float | None, decimals: int = 2) -> str:
