@@ -52,6 +52,15 @@ def _parse_python(text: str) -> object:
     if len(text) > _LONGEST_LITERAL:
         return None
     try:
-        return ast.literal_eval(text)
+        return _without_surrogates(ast.literal_eval(text))
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
         return None
+
+
+def _without_surrogates(value: object) -> object:
+    """Return ``value`` with lone surrogates replaced: an escape can spell them, no file can hold them."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list | tuple):
+        return type(value)(map(_without_surrogates, value))
+    return value
