@@ -1,0 +1,258 @@
+"""Makes a report: parameters → notebook → export → provenance → one finished folder."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from normscope.errors import ExportError, NormscopeError, UsageError
+from normscope.inputs.rundir import check_run_dir, find_categories
+from normscope.params import SAMPLE, ReportParams, make_params
+from normscope.report.provenance import (
+    FILE_NAME,
+    FileRecord,
+    encode_provenance,
+    input_records,
+    make_provenance,
+)
+from normscope.report.publish import check_target, remove_report, staging, swap_in
+from normscope.report.run import SENTINEL, Limits, StepHook, run_notebook
+from normscope.report.scrub import Relabel, relabeler, scrub_folder, scrub_notebook
+from normscope.report.signals import ended_by_exception
+from normscope.resources import notebook_path
+
+REPORT_NOTEBOOK = "report.ipynb"
+FAILED_NOTEBOOK = "report.failed.ipynb"
+_HERE = "."  # how a report names its own folder, so that it is the same wherever it is made
+
+
+class BuiltReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A finished report: its folder, its page, and whether the run held any normalization operation."""
+
+    out_dir: Path
+    html: Path
+    status: Literal["OK", "EMPTY"]
+
+
+class _Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What the notebook's last cell says about the analysis."""
+
+    status: Literal["OK", "ERROR", "EMPTY"]
+    errors: tuple[str, ...] = ()
+
+
+class _Job(NamedTuple):
+    """One run: what it is to do, under which names the reader sees it, and where its files are for now."""
+
+    notebook: Path
+    params: ReportParams
+    shown: ReportParams
+    inputs: tuple[FileRecord, ...]
+    target: Path
+    stage: Path
+    relabel: Relabel
+    started_utc: datetime
+
+
+def build_report(
+    run_dir: str | Path = SAMPLE,
+    out_dir: str | Path = "outputs/sample",
+    *,
+    notebook: Path | None = None,
+    limits: Limits = Limits(),  # noqa: B008 - an immutable tuple
+    on_step: StepHook | None = None,
+    **options: Any,  # noqa: ANN401 - checked by make_params
+) -> BuiltReport:
+    """Make the report of a run in ``out_dir``.
+
+    A report that is already there is replaced when the new one is finished. When the notebook or the analysis
+    fails, it stays, and what there is of the new one goes to the folder ``<out_dir>.failed``.
+
+    Parameters
+    ----------
+    run_dir
+        A TraceLens run directory, or the word ``sample`` for the bundled simulated run.
+    out_dir
+        The folder that becomes the report; folders above it are made.
+    notebook
+        The notebook to run in place of the bundled one.
+    limits
+        The time limits of a cell and of the kernel's start, in seconds.
+    on_step
+        Called as each step begins, with its name, its number from 1, and the number of steps.
+    **options
+        The other fields of :class:`normscope.params.ReportParams`.
+
+    Raises
+    ------
+    UsageError
+        A parameter is wrong, or ``out_dir`` holds something that is not a report.
+    InputError
+        The run can't be read.
+    NotebookError, KernelError
+        The notebook failed; the message names the step, and where the notebook is kept.
+    ExportError
+        The results can't be written.
+    NormscopeError
+        A category could not be analyzed.
+    """
+    started_utc = datetime.now(UTC)
+    params = make_params({"run_dir": _text(run_dir), "out_dir": _text(out_dir), **options})
+    target = Path(params.out_dir)
+    with ended_by_exception(), _run_folder(params.run_dir) as run:
+        _check_folders(run, target)
+        inputs = input_records(run, params.categories or find_categories(run))
+        try:
+            with staging(target) as stage:
+                job = _Job(
+                    notebook=notebook or notebook_path(),
+                    params=_absolute(params, run, stage),
+                    shown=_shown(params),
+                    inputs=inputs,
+                    target=target,
+                    stage=stage,
+                    relabel=_relabeler(params, run, stage),
+                    started_utc=started_utc,
+                )
+                status = _fill(job, limits, on_step)
+        except OSError as error:
+            message = f"{target} can't be written ({error.strerror}); see that there is space and permission"
+            raise ExportError(message) from None
+        remove_report(_failed_folder(target))
+    return BuiltReport(out_dir=target, html=target / "report.html", status=status)
+
+
+def _text(path: str | Path) -> str:
+    """Return ``path`` as text; a :class:`~pathlib.Path` is always a path, also where it is ``sample``."""
+    text = os.fspath(path)
+    return os.path.join(".", text) if isinstance(path, Path) and text == SAMPLE else text  # noqa: PTH118 - keeps ./
+
+
+@contextmanager
+def _run_folder(run_dir: str) -> Iterator[Path]:
+    if run_dir != SAMPLE:
+        yield Path(run_dir).absolute()
+        return
+    from normscope.sample import write_sample  # noqa: PLC0415 - only the sample needs its generator
+
+    with tempfile.TemporaryDirectory(prefix="normscope-") as folder:
+        yield write_sample(Path(folder) / SAMPLE)
+
+
+def _check_folders(run: Path, target: Path) -> None:
+    check_run_dir(run)
+    check_target(target)
+    check_target(_failed_folder(target))
+    if run.resolve().is_relative_to(target.resolve()):
+        message = f"the run lies in {target}, which the report would replace; choose another folder"
+        raise UsageError(message)
+
+
+def _failed_folder(target: Path) -> Path:
+    return target.with_name(f"{target.name}.failed")
+
+
+def _absolute(params: ReportParams, run: Path, stage: Path) -> ReportParams:
+    """Return the parameters for the notebook, which names the sample itself, as what it is: simulated."""
+    run_dir = SAMPLE if params.run_dir == SAMPLE else str(run)
+    return msgspec.structs.replace(params, run_dir=run_dir, out_dir=str(stage))
+
+
+def _shown(params: ReportParams) -> ReportParams:
+    return msgspec.structs.replace(params, run_dir=_label(params.run_dir), out_dir=_label(params.out_dir))
+
+
+def _relabeler(params: ReportParams, run: Path, stage: Path) -> Relabel:
+    labels = {run: _label(params.run_dir), stage: _HERE, Path(params.out_dir).absolute(): _HERE}
+    return relabeler(labels)
+
+
+def _label(path: str) -> str:
+    """Return ``path`` as given if it is relative, else its last part: no absolute path is shown."""
+    return (Path(path).name or "root") if Path(path).is_absolute() else path
+
+
+def _fill(job: _Job, limits: Limits, on_step: StepHook | None) -> Literal["OK", "EMPTY"]:
+    """Make the whole report in ``job.stage``; when that fails, move what there is to the failed folder."""
+    try:
+        outcome = _run_and_export(job, limits, on_step)
+    except NormscopeError as error:
+        raise type(error)(_keep_failed(job, job.relabel(str(error)))) from None
+    _write_provenance(job)
+    if outcome.status == "ERROR":
+        failed = _publish_failed(job)
+        message = (
+            f"{job.relabel('; '.join(outcome.errors))}. The report of what could be analyzed is in {failed}"
+        )
+        raise NormscopeError(message)
+    return outcome.status
+
+
+def _run_and_export(job: _Job, limits: Limits, on_step: StepHook | None) -> _Outcome:
+    from normscope.report.export import export_report  # noqa: PLC0415 - imports nbconvert
+
+    def on_cell(name: str, number: int, total: int) -> None:
+        if on_step:
+            on_step(name, number, total + 1)
+
+    executed = job.stage / REPORT_NOTEBOOK
+    ran = run_notebook(
+        job.notebook, executed, msgspec.to_builtins(job.params), limits=limits, on_cell=on_cell
+    )
+    if on_step:
+        on_step("Export", ran + 1, ran + 1)
+    scrub_folder(job.stage, job.relabel)
+    _scrub_file(executed, job)
+    export_report(executed, job.stage)
+    return msgspec.json.decode((job.stage / SENTINEL).read_bytes(), type=_Outcome)
+
+
+def _scrub_file(path: Path, job: _Job) -> None:
+    import nbformat  # noqa: PLC0415 - loaded by now
+
+    notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
+    shown = msgspec.to_builtins(job.shown) | {"out_dir": _HERE}
+    scrub_notebook(notebook, shown, job.relabel)
+    nbformat.write(notebook, path)  # type: ignore[no-untyped-call]
+
+
+def _write_provenance(job: _Job) -> None:
+    provenance = make_provenance(job.stage, job.shown, job.inputs, job.started_utc)
+    (job.stage / FILE_NAME).write_bytes(encode_provenance(provenance))
+
+
+def _keep_failed(job: _Job, text: str) -> str:
+    """Keep the notebook of a failed run, if one ran, and return ``text`` with the place."""
+    from normscope.report.export import export_failed  # noqa: PLC0415 - imports nbconvert
+
+    executed = job.stage / REPORT_NOTEBOOK
+    if not executed.exists():
+        return text
+    kept = job.stage / FAILED_NOTEBOOK
+    executed.rename(kept)
+    _remove_all_but(kept)
+    _scrub_file(kept, job)
+    with suppress(NormscopeError):  # the notebook itself is kept, and the first error is the one to tell
+        export_failed(kept, job.stage)
+    _write_provenance(job)
+    return f"{text}. What ran is kept in {_publish_failed(job)}"
+
+
+def _remove_all_but(kept: Path) -> None:
+    for path in kept.parent.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path != kept:
+            path.unlink()
+
+
+def _publish_failed(job: _Job) -> str:
+    failed = _failed_folder(job.target)
+    swap_in(job.stage, failed)
+    return str(failed)
