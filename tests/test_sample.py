@@ -245,7 +245,7 @@ def analyzed(sample: Path, category: str) -> CategoryMetrics:
 
 
 def test_the_analysis_finds_the_groups_that_the_table_of_truth_declares(sample: Path) -> None:
-    # By hand from the declared calls: library, band of efficiency, and a sum of gap times time of at least 0.5.
+    # By hand from the declared calls: library, band of efficiency, and a sum of gap times time above 0.5.
     found = {
         category: [
             (f.library, f.eff_bucket, f.estimate_method) for f in analyzed(sample, category).category_findings
