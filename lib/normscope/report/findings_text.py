@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from normscope.escape import html_text, markdown, markdown_to_html, printable
 from normscope.findings import render_findings
 from normscope.report.operations import listed_operations
-from normscope.report.results import LocatedFinding, Report, findings_of
+from normscope.report.results import LocatedFinding, Report, findings_of, status_of
 from normscope.report.tables import Html, folded, link, scroll_tables
 
 _MARKDOWN_HEADING = re.compile(r"^(#+ )", re.MULTILINE)
@@ -65,6 +65,8 @@ def _untitled(text: str) -> str:
 
 def _ranked_list(report: Report, texts: Mapping[str, str]) -> str:
     findings = findings_of(report)
+    if status_of(report) == "EMPTY":
+        return "No normalization operations found in trace."
     if not findings:
         return "No finding in any category."
     titles = finding_titles(texts)

@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 
 from normscope import __version__
+from normscope.errors import InputError
 from normscope.inputs.rundir import category_paths
 from normscope.params import ReportParams
 from normscope.resources import checkout
@@ -97,12 +98,22 @@ def written_files(folder: Path) -> frozenset[str] | None:
 
 
 def input_records(run_dir: Path, categories: Iterable[str]) -> tuple[FileRecord, ...]:
-    """Describe the files that an analysis of ``categories`` reads, as far as they exist, sorted by path."""
+    """Describe the files that an analysis of ``categories`` reads, as far as they exist, sorted by path.
+
+    Raises
+    ------
+    InputError
+        A file is there but can't be read.
+    """
     paths = {run_dir / "category_data" / "category_manifest.json", run_dir / "cache" / "cmd_prefix.txt"}
     for category in categories:
         named = category_paths(run_dir, category)
         paths |= {named.ops_csv, named.metadata_json, named.fusion_json}
-    return tuple(_record(path, run_dir) for path in sorted(paths) if path.is_file())
+    try:
+        return tuple(_record(path, run_dir) for path in sorted(paths) if path.is_file())
+    except OSError as error:
+        message = f"{error.filename} can't be read ({error.strerror}); see that you may read the run"
+        raise InputError(message) from None
 
 
 def output_records(folder: Path) -> tuple[FileRecord, ...]:

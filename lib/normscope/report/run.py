@@ -194,7 +194,9 @@ def _execute(notebook: Path, params: Mapping[str, Any], limits: Limits, watch: _
         message = f"the notebook's kernel died in the step {watch.step!r}, often for lack of memory"
         raise KernelError(message) from None
     except OSError as error:
-        raise _NotStartedError(error.strerror) from None
+        if watch.notebook is not None:
+            raise
+        raise _NotStartedError(error.strerror or str(error)) from None
 
 
 def _call_papermill(

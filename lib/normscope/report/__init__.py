@@ -1,0 +1,1 @@
+"""Making a report: running the notebook, what its cells show, exporting and publishing."""
