@@ -1,0 +1,274 @@
+"""The cost of one recorded norm call: bytes, FLOPs, and the facts that tell calls apart.
+
+A formula names what it needs by its parameters; ``QUANTITIES`` says how each of them is read from a call.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from normscope.norms import arguments
+from normscope.norms.arguments import Tensor, UnknownArgument
+from normscope.norms.models import Count
+from normscope.norms.ops import NormOp, is_norm_op, select_layout
+from normscope.trace.events import OpArgs
+
+NO_MODEL = "op without a byte model"
+_T = TypeVar("_T")
+_GRADIENTS = ("dx", "dweight", "dbias")
+
+
+class NormCost(msgspec.Struct, frozen=True):
+    """What one norm call has to move and compute, as far as the trace tells.
+
+    Attributes
+    ----------
+    bytes_moved
+        Compulsory traffic in bytes; ``None`` where it can't be told.
+    flops
+        Floating-point operations; ``None`` where they can't be told.
+    x_shape
+        Shape of the normalized tensor.
+    dtype
+        Its element type, such as ``bf16``.
+    compute_spec
+        Name of the peak that its arithmetic is held against, such as ``vector_bf16``.
+    has_weight, has_bias
+        Whether the call has these parameters; ``None`` where that can't be told.
+    training
+        Whether batch statistics are used; ``None`` where that can't be told or has no meaning.
+    output_mask
+        Which gradients a backward call computes, in the order of the op.
+    missing_reason
+        Why ``bytes_moved`` is ``None``. It may hold text from the trace.
+    """
+
+    bytes_moved: float | None = None
+    flops: float | None = None
+    x_shape: tuple[int, ...] | None = None
+    dtype: str | None = None
+    compute_spec: str | None = None
+    has_weight: bool | None = None
+    has_bias: bool | None = None
+    training: bool | None = None
+    output_mask: tuple[bool, ...] | None = None
+    missing_reason: str | None = None
+
+    @property
+    def flops_per_byte(self) -> float | None:
+        """Arithmetic intensity."""
+        if self.flops is None or not self.bytes_moved:
+            return None
+        return self.flops / self.bytes_moved
+
+
+class _Call(msgspec.Struct, frozen=True):
+    """A recorded call beside the row that says where its arguments lie."""
+
+    op: NormOp
+    args: OpArgs
+
+    def optional(self, role: str) -> Tensor | None:
+        """Return the tensor in ``role``, ``None`` where the op or the call has none, or it is empty."""
+        index = self.op.roles.get(role)
+        found = None if index is None else arguments.tensor(self.args, index)
+        return found if found and found.elements else None
+
+    @property
+    def x(self) -> Tensor:
+        found = arguments.tensor(self.args, self.op.roles["x"])
+        if found is None:
+            message = "no input tensor recorded"
+            raise UnknownArgument(message)
+        return found
+
+    @property
+    def channels(self) -> int:
+        if len(self.x.shape) < 2:
+            message = "the input has no channel axis"
+            raise UnknownArgument(message)
+        return self.x.shape[1]
+
+    @property
+    def training(self) -> bool:
+        if self.op.training is not None:
+            return self.op.training
+        return arguments.boolean(self.args, self.op.roles["training"])
+
+    @property
+    def normalized_shape(self) -> tuple[int, ...]:
+        shape = self._recorded_normalized_shape()
+        if not shape or self.x.shape[-len(shape) :] != shape:
+            message = "the normalized shape doesn't fit the input"
+            raise UnknownArgument(message)
+        return shape
+
+    def _recorded_normalized_shape(self) -> tuple[int, ...]:
+        weight = self.optional("weight")
+        if "normalized_shape" not in self.op.roles:  # a library's norm is over the last axis
+            return weight.shape if weight else self.x.shape[-1:]
+        try:
+            return arguments.sizes(self.args, self.op.roles["normalized_shape"])
+        except UnknownArgument:
+            if weight is None:
+                raise
+            return weight.shape
+
+    def size(self, role: str) -> int:
+        """Return the bytes of one element of the tensor in ``role``, 0 where there is none."""
+        found = self.optional(role)
+        return found.element_bytes if found else 0
+
+    def output_mask(self) -> tuple[bool, ...]:
+        """Return which of dx, dweight and dbias are computed; an op without a say computes all."""
+        roles = self.op.roles
+        if "mask" in roles:
+            return arguments.mask(self.args, roles["mask"])
+        flags = [roles[f"{gradient}_flag"] for gradient in _GRADIENTS if f"{gradient}_flag" in roles]
+        return tuple(arguments.boolean(self.args, flag) for flag in flags) or (True, True, True)
+
+    def needs(self, gradient: str) -> bool:
+        mask, position = self.output_mask(), _GRADIENTS.index(gradient)
+        if position >= len(mask):
+            message = f"the output mask has no entry for {gradient}"
+            raise UnknownArgument(message)
+        return mask[position]
+
+    def gathered(self) -> int:
+        """Return the bytes of the statistics that were gathered or summed over all GPUs."""
+        found = map(self.optional, ("mean", "invstd", "sum_dy", "sum_dy_xmu", "counts"))
+        return sum(tensor.elements * tensor.element_bytes for tensor in found if tensor)
+
+
+def _group_statistic_bytes(call: _Call) -> int:
+    """Return the size of group norm's statistics: as x, or fp32 where the weight is fp32 and x 16 bits wide."""
+    weight = call.optional("weight")
+    mixed = weight is not None and weight.dtype == "fp32" and call.x.element_bytes == 2
+    return 4 if mixed else call.x.element_bytes
+
+
+def _rows(call: _Call) -> int:
+    axes = len(call.normalized_shape)
+    rows = 1
+    for size in call.x.shape[:-axes]:
+        rows *= size
+    return rows
+
+
+def _normalized(call: _Call) -> int:
+    elements = 1
+    for size in call.normalized_shape:
+        elements *= size
+    return elements
+
+
+QUANTITIES: Mapping[str, Callable[[_Call], int]] = {
+    "elements": lambda call: call.x.elements,
+    "batch": lambda call: call.x.shape[0] if call.x.shape else 1,
+    "channels": lambda call: call.channels,
+    "groups": lambda call: arguments.integer(call.args, call.op.roles["groups"]),
+    "rows": _rows,
+    "normalized": _normalized,
+    "x_bytes": lambda call: call.x.element_bytes,
+    "y_bytes": lambda call: call.size("y") or call.x.element_bytes,
+    "dy_bytes": lambda call: call.size("dy"),
+    "weight_bytes": lambda call: call.size("weight"),
+    "bias_bytes": lambda call: call.size("bias"),
+    "running_mean_bytes": lambda call: call.size("running_mean"),
+    "running_var_bytes": lambda call: call.size("running_var"),
+    "save_mean_bytes": lambda call: call.size("save_mean"),
+    "save_invstd_bytes": lambda call: call.size("save_invstd"),
+    "residual_bytes": lambda call: call.size("residual"),
+    "residual_out_bytes": lambda call: call.size("residual_out"),
+    "statistic_bytes": lambda call: 8 if call.x.dtype == "fp64" else 4,
+    "group_statistic_bytes": _group_statistic_bytes,
+    "gathered_tensor_bytes": _Call.gathered,
+    "training": lambda call: call.training,
+    "has_weight": lambda call: call.optional("weight") is not None,
+    "has_bias": lambda call: call.optional("bias") is not None,
+    "has_residual": lambda call: call.optional("residual") is not None,
+    "needs_dx": lambda call: call.needs("dx"),
+    "needs_dweight": lambda call: call.needs("dweight"),
+    "needs_dbias": lambda call: call.needs("dbias"),
+}
+"""How each parameter of a formula is read from a call."""
+
+
+def norm_cost(name: str, args: OpArgs) -> NormCost:
+    """Return what a recorded norm call has to move and compute.
+
+    Parameters
+    ----------
+    name
+        The op's name, such as ``aten::native_layer_norm``.
+    args
+        Its inputs as recorded.
+
+    Returns
+    -------
+    NormCost
+        Whatever the trace doesn't say is ``None``, and ``missing_reason`` tells why. Nothing is ever raised.
+    """
+    op = select_layout(name, args.types)
+    if op is None:
+        return NormCost(missing_reason=NO_MODEL)
+    call = _Call(op, args)
+    bytes_moved, reason = _evaluate(op.model.bytes_moved, call)
+    x = _known(lambda: call.x)
+    return NormCost(
+        bytes_moved=bytes_moved,
+        flops=_evaluate(op.model.flops, call)[0] if op.model.flops else None,
+        x_shape=x.shape if x else None,
+        dtype=x.dtype if x else None,
+        compute_spec=f"vector_{x.dtype}" if x else None,
+        has_weight=_known(lambda: call.optional("weight") is not None),
+        has_bias=_known(lambda: call.optional("bias") is not None),
+        training=_known(lambda: call.training) if op.training is not None or "training" in op.roles else None,
+        output_mask=_known(call.output_mask) if op.model.direction == "backward" else None,
+        missing_reason=reason,
+    )
+
+
+def describing_op(chain: Sequence[tuple[str, OpArgs]]) -> int | None:
+    """Return which op of a nested chain describes the call, by its place in ``chain``.
+
+    It is the innermost norm op with an input tensor: under autocast that is the one behind the cast. An
+    outermost ``aten::instance_norm`` comes first, because the ops below it see a reshaped input.
+
+    Parameters
+    ----------
+    chain
+        Name and arguments of the nested ops, outermost first; ops that aren't norms are passed over.
+
+    Returns
+    -------
+    int or None
+        ``None`` where no norm op of the chain has an input tensor.
+    """
+    described = [place for place, (name, args) in enumerate(chain) if _has_input(name, args)]
+    if not described:
+        return None
+    outermost = described[0]
+    return outermost if chain[outermost][0] == "aten::instance_norm" else described[-1]
+
+
+def _has_input(name: str, args: OpArgs) -> bool:
+    op = select_layout(name, args.types) if is_norm_op(name) else None
+    return op is not None and _known(lambda: _Call(op, args).x) is not None
+
+
+def _evaluate(count: Count, call: _Call) -> tuple[float | None, str | None]:
+    """Call a formula with the quantities that its parameters name; the reason where one isn't known."""
+    names = (name for name in count.__annotations__ if name != "return")
+    try:
+        return float(count(**{name: QUANTITIES[name](call) for name in names})), None
+    except UnknownArgument as unknown:
+        return None, str(unknown)
+
+
+def _known(read: Callable[[], _T]) -> _T | None:
+    try:
+        return read()
+    except UnknownArgument:
+        return None
