@@ -142,7 +142,7 @@ class _Call(msgspec.Struct, frozen=True):
 
 
 def _group_statistic_bytes(call: _Call) -> int:
-    """Return the size of group norm's statistics: as x, or fp32 where the weight is fp32 and x 16 bits wide."""
+    """Return the size of a statistic: as x, but fp32 where the weight is fp32 and x 16 bits wide."""
     weight = call.optional("weight")
     mixed = weight is not None and weight.dtype == "fp32" and call.x.element_bytes == 2
     return 4 if mixed else call.x.element_bytes

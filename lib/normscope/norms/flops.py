@@ -1,8 +1,8 @@
 """Floating-point operations of a normalization call: one per addition, subtraction and multiplication.
 
 Divisions by a count and the added epsilon cost one each per statistic; square roots are not counted. Symbols
-as in ``normscope.norms.traffic``. All norms lie far below what a GPU can compute per byte, so bytes decide the
-roofline. The paragraph ``FLOPs:`` of each docstring is printed in the report.
+as in ``normscope.norms.traffic``. All norms lie far below what a GPU can compute per byte, so bytes decide
+the roofline. The paragraph ``FLOPs:`` of each docstring is printed in the report.
 """
 
 _PER_VARIANCE = 3  # scale the sum, scale the sum of squares, add epsilon

@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from normscope.norms import flops, traffic
+from normscope.norms import flops, sync_traffic, traffic
 
 Direction = Literal["forward", "backward"]
 Variant = Literal["BatchNorm", "SyncBatchNorm", "InstanceNorm", "LayerNorm", "GroupNorm", "RMSNorm"]
@@ -71,14 +71,14 @@ MODELS: Mapping[str, Model] = {
     "rms_norm_backward": Model("RMSNorm", "backward", traffic.rms_norm_backward, flops.rms_norm_backward),
     "library_rms_norm": Model("RMSNorm", "forward", traffic.library_rms_norm, flops.library_rms_norm),
     "library_group_norm": Model("GroupNorm", "forward", traffic.library_group_norm, flops.group_norm),
-    "sync_stats": Model("SyncBatchNorm", "forward", traffic.sync_stats, flops.sync_stats),
-    "sync_gather": Model("SyncBatchNorm", "forward", traffic.sync_gather, None),
-    "sync_apply": Model("SyncBatchNorm", "forward", traffic.sync_apply, flops.sync_apply),
+    "sync_stats": Model("SyncBatchNorm", "forward", sync_traffic.sync_stats, flops.sync_stats),
+    "sync_gather": Model("SyncBatchNorm", "forward", sync_traffic.sync_gather, None),
+    "sync_apply": Model("SyncBatchNorm", "forward", sync_traffic.sync_apply, flops.sync_apply),
     "sync_reduce_backward": Model(
-        "SyncBatchNorm", "backward", traffic.sync_reduce_backward, flops.sync_reduce_backward
+        "SyncBatchNorm", "backward", sync_traffic.sync_reduce_backward, flops.sync_reduce_backward
     ),
     "sync_apply_backward": Model(
-        "SyncBatchNorm", "backward", traffic.sync_apply_backward, flops.sync_apply_backward
+        "SyncBatchNorm", "backward", sync_traffic.sync_apply_backward, flops.sync_apply_backward
     ),
 }
 
