@@ -1,0 +1,54 @@
+"""The simulated device: what a profiler says about it, and its declared peaks."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from normscope.sample import workload
+
+MARK = "normscope_simulated"
+"""Top-level key of a simulated trace; no profiler writes it."""
+PEAKS_KEY = "normscope_peaks"
+"""Key in the entry of ``deviceProperties`` that holds the declared peaks, as :func:`gpu_file` gives them."""
+
+
+def gpu_file() -> dict[str, Any]:
+    """Return the declared peaks in the layout of a TraceLens architecture file.
+
+    Returns
+    -------
+    dict
+        ``name``, ``mem_bw_gbps`` (10^9 bytes per second), ``memory_gb`` and ``max_achievable_tflops`` (by
+        unit and type, such as ``vector_bf16``).
+    """
+    return {
+        "name": workload.PLATFORM,
+        "mem_bw_gbps": round(workload.PEAK_HBM_BW_TBS * 1000),
+        "memory_gb": workload.MEMORY_GB,
+        "max_achievable_tflops": dict(workload.PEAK_TFLOPS),
+    }
+
+
+def write_sample_gpu_file(path: Path) -> Path:
+    """Write :func:`gpu_file` to ``path`` and return it."""
+    path.write_text(json.dumps(gpu_file(), indent=1) + "\n", encoding="utf-8", newline="\n")
+    return path
+
+
+def device_properties() -> dict[str, Any]:
+    """Return the device as a profiler lists it, with its declared peaks under :data:`PEAKS_KEY`."""
+    return {
+        "id": 0,
+        "name": workload.PLATFORM,
+        "totalGlobalMem": workload.MEMORY_GB * 2**30,
+        "computeMajor": 0,
+        "computeMinor": 0,
+        "maxThreadsPerBlock": 1024,
+        "maxThreadsPerMultiprocessor": 2048,
+        "regsPerBlock": 65536,
+        "warpSize": 64,
+        "sharedMemPerBlock": 65536,
+        "numSms": 200,
+        "maxSharedMemoryPerMultiProcessor": 65536,
+        PEAKS_KEY: gpu_file(),
+    }
