@@ -26,7 +26,7 @@ class OpArgs(
     """
 
     dims: Any = None
-    """Sizes: ``[[8, 128, 1024], [1024], []]``; ``[]`` for no tensor or a 0-d one, ``[[2, 3], [4]]`` for a list."""
+    """Sizes: ``[[8, 128, 1024], []]``; ``[]`` for no tensor or a 0-d one, ``[[2, 3], [4]]`` for a list."""
     types: Any = None
     """``c10::BFloat16``, ``Scalar``, ``ScalarList``; ``''`` for an argument that is absent."""
     strides: Any = None
@@ -53,7 +53,7 @@ class GpuEvent(msgspec.Struct, frozen=True, gc=False):
     blocks_per_sm: float | None = None
     warps_per_sm: float | None = None
     clipped_dur_us: float | None = None
-    """Duration up to the start of the next kernel on the stream, if this one claims to outlast that; else None."""
+    """Duration up to the start of the next event on the stream, if this one claims to outlast that; else None."""
 
     @property
     def end_us(self) -> float:
@@ -62,7 +62,7 @@ class GpuEvent(msgspec.Struct, frozen=True, gc=False):
 
 
 class Launch(msgspec.Struct, frozen=True, gc=False):
-    """A call on the host that carries a correlation id: a kernel or graph launch, a copy, a synchronization."""
+    """A call on the host that carries a correlation id: a kernel or graph launch, a copy, a wait."""
 
     name: str
     ts_us: float
@@ -95,8 +95,11 @@ class CpuOp(msgspec.Struct, frozen=True, gc=False):
         return self.ts_us + self.dur_us
 
     def args(self) -> OpArgs:
-        """Return the recorded inputs; every field is None if there are none."""
-        return msgspec.json.decode(self.raw_args, type=OpArgs) if self.raw_args else OpArgs()
+        """Return the recorded inputs; every field is None if there are none, or none that can be read."""
+        try:
+            return msgspec.json.decode(self.raw_args, type=OpArgs) if self.raw_args else OpArgs()
+        except (ValueError, RecursionError, msgspec.DecodeError):
+            return OpArgs()
 
 
 class Span(msgspec.Struct, frozen=True, gc=False):
@@ -115,7 +118,7 @@ class Span(msgspec.Struct, frozen=True, gc=False):
 
 
 class DeviceProperties(msgspec.Struct, frozen=True, gc=False):
-    """One entry of the trace's ``deviceProperties``; a field is None where it is missing or makes no sense."""
+    """One entry of the trace's ``deviceProperties``; a field is None where it is missing or senseless."""
 
     id: int | None = None
     name: str | None = None
@@ -131,7 +134,7 @@ class TraceInfo(msgspec.Struct, frozen=True):
 
     devices: tuple[DeviceProperties, ...] = ()
     metadata: dict[str, Any] = {}
-    """Every other entry beside ``traceEvents``, such as ``distributedInfo``, ``record_shapes``, ``with_stack``."""
+    """Every entry beside ``traceEvents``, such as ``distributedInfo``, ``record_shapes``, ``with_stack``."""
 
     @property
     def rank(self) -> int | None:
@@ -152,7 +155,7 @@ class Problem(msgspec.Struct, frozen=True):
     """A clause that follows the count: ``events could not be read and were left out``."""
     count: int
     first_offset: int | None = None
-    """Where the first one is, in bytes from the start of the (decompressed) JSON; None where that is unknown."""
+    """Where the first one is, in bytes from the start of the JSON text; None where that is not known."""
 
 
 class Trace(msgspec.Struct, frozen=True):
@@ -172,6 +175,8 @@ class Trace(msgspec.Struct, frozen=True):
     event_count: int
     """Events in the file, used or not, unreadable ones not among them."""
     python_frames: int
+    window_us: tuple[float, float] | None
+    """Start and end of the profiled window, where the trace marks them."""
     bytes_read: int
     """Size of the JSON after decompression."""
     truncated: bool

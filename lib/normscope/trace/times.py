@@ -1,0 +1,42 @@
+"""Doubtful times on the GPU: records that overrun the next one, and the resolution of the clock."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+import msgspec
+
+from normscope.trace.events import GpuEvent, ThreadId
+from normscope.trace.problems import ProblemLog
+
+COARSE_US = 1.0
+FINE_US = 0.001
+
+OVERRUN = "GPU events claim to end after the next one on their stream has ended"
+ZERO = "GPU events have a duration of 0"
+
+
+def clip_overruns(events: list[GpuEvent], log: ProblemLog) -> list[GpuEvent]:
+    """Return ``events``, which are in order of time, with ``clipped_dur_us`` set where one overruns the next.
+
+    A stream runs one event after the other. With programmatic launches the next may start early, but it can't
+    end first; an event that seems to outlast its successor has a wrong end, as ROCm writes now and then.
+    """
+    streams: dict[tuple[ThreadId, ThreadId], list[int]] = defaultdict(list)
+    for index, event in enumerate(events):
+        streams[event.pid, event.stream].append(index)
+    clipped = list(events)
+    for indices in streams.values():
+        for index, following in zip(indices, indices[1:], strict=False):
+            event, successor = events[index], events[following]
+            if event.end_us > successor.end_us and event.ts_us < successor.ts_us:
+                duration = successor.ts_us - event.ts_us
+                clipped[index] = msgspec.structs.replace(event, clipped_dur_us=duration)
+                log.add(OVERRUN)
+    log.add(ZERO, count=sum(event.dur_us == 0 for event in events))
+    return clipped
+
+
+def resolution_us(events: Iterable[GpuEvent]) -> float:
+    """Return the clock's step in µs: 1.0 where every time is whole, as before PyTorch 2.4, else 0.001."""
+    times = [time for event in events for time in (event.ts_us, event.dur_us)]
+    return COARSE_US if times and all(time.is_integer() for time in times) else FINE_US
