@@ -1,8 +1,8 @@
 """The normalization ops: which model counts each one, and where its arguments lie.
 
 One row per op and argument layout. The layout is the op's schema written as a list of roles, so that a row
-can be held against ``native_functions.yaml`` by eye; ``_`` is an argument that no formula needs. To add an op,
-add a row.
+can be held against ``native_functions.yaml`` by eye; ``_`` is an argument that no formula needs. To add an
+op, add a row.
 """
 
 from collections.abc import Mapping, Sequence
