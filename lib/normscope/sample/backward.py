@@ -62,7 +62,7 @@ def _exchange_gradients(training: Training) -> None:
     }
     work = GpuWork(
         name=_NCCL_KERNEL,
-        duration_ns=round(_BUCKET_NS * training.scale),
+        duration_ns=_BUCKET_NS,
         details={"kind": "Dispatch Kernel", "grid": [64, 1, 1], "block": [512, 1, 1], **about},
         launch_details={"kernel": _NCCL_KERNEL, "grid": [64, 1, 1], "block": [512, 1, 1]},
         stream=COMMUNICATION_STREAM,

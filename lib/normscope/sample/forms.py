@@ -31,7 +31,7 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
     gpu_kernels
         Whether GPU work is recorded, with its launches.
     legacy
-        As profilers of 2021 wrote: capitalized categories, whole µs, thread names in ``tid``, ``external id``.
+        As profilers of 2021 wrote: capitalized categories, whole µs, text in ``tid``, ``external id``.
     scale_durations
         Factor on the duration of everything that runs on the GPU.
     shuffle

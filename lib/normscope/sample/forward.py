@@ -103,4 +103,4 @@ def _run(training: Training, key: str, shape: Shape, dtype: Dtype, *, trains: bo
 def _count_batch(training: Training, links: Event) -> None:
     """Add one to ``num_batches_tracked``, as batch norm does before it runs."""
     with training.recorder.op("aten::add_", {**links, **_COUNTER_ARGUMENTS}):
-        training.recorder.launch(kernel_work(_COUNTER_KERNEL, round(_COUNTER_NS * training.scale), 1))
+        training.recorder.launch(kernel_work(_COUNTER_KERNEL, _COUNTER_NS, 1))

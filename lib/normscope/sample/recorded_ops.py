@@ -1,4 +1,4 @@
-"""How each simulated op appears in a profiler trace: the chain of nested ops, their arguments, the kernels."""
+"""How each simulated op appears in a profiler trace: its nested ops, their arguments and its kernels."""
 
 import msgspec
 
@@ -11,7 +11,8 @@ OpLink = tuple[str, str]
 class RecordedKind(msgspec.Struct, frozen=True, kw_only=True):
     """One way to run an op.
 
-    ``chain`` holds the nested ops, the outermost first; the kernels are launched by the last. ``backward``
+    ``chain`` holds the nested ops, the outermost first; the kernels are launched by the last. Autograd knows
+    the outermost ``autograd_depth`` of them, so these have a sequence number in training. ``backward``
     is the key of the kind that autograd runs for it. A backward kind has the ``node`` of autograd that calls
     it, the incoming gradients ``grads`` of that node and the parameters whose gradients it computes.
     ``{T}`` in a kernel's name stands for the C++ type of the activation, ``{t}`` for its short name.
@@ -28,6 +29,7 @@ class RecordedKind(msgspec.Struct, frozen=True, kw_only=True):
     parameters: str = ""
     launch_call: str = "hipLaunchKernel"
     has_arguments: bool = True
+    autograd_depth: int = 4
 
     @property
     def direction(self) -> str:
@@ -121,9 +123,7 @@ NORM_KINDS = {
         backward="rms_norm_backward_native",
     ),
     "rms_norm_aiter": RecordedKind(
-        chain=(
-            ("aiter::add_rmsnorm", f"activation activation activation activation feature {_EPS_SMALL}"),
-        ),
+        chain=(("aiter::add_rmsnorm", f"activation activation activation activation feature {_EPS_SMALL}"),),
         kernels=OP_KINDS["rms_norm_aiter"].kernels,
         variant="RMSNorm",
         library="AITER",
@@ -226,6 +226,7 @@ OTHER_KINDS = {
         kernels=(Kernel("igemm_fwd_gtcx3_nhwc_{t}_bx0_ex1_bt256x128x32_wt32x32x8_ws1x1_wr2x2"),),
         frames=("torch/nn/modules/conv.py(564): forward", "torch/nn/modules/conv.py(546): _conv_forward"),
         backward="conv_backward",
+        autograd_depth=2,
         launch_call="hipExtModuleLaunchKernel",
     ),
     "conv_backward": RecordedKind(
@@ -269,11 +270,14 @@ OTHER_KINDS = {
         kernels=(Kernel(_CLAMP),),
         frames=("torch/nn/modules/activation.py(144): forward",),
         backward="relu_backward",
+        autograd_depth=1,
     ),
     "relu_backward": RecordedKind(
         chain=(("aten::threshold_backward", "activation activation 0"),),
         kernels=(
-            Kernel("void at::native::vectorized_elementwise_kernel<4, at::native::threshold_kernel<{T}>>(...)"),
+            Kernel(
+                "void at::native::vectorized_elementwise_kernel<4, at::native::threshold_kernel<{T}>>(...)"
+            ),
         ),
         node="ReluBackward0",
     ),

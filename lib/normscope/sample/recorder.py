@@ -19,6 +19,7 @@ COMMUNICATION_STREAM = 4
 START_NS = 5_000_000_000_000
 _LAUNCH_DELAY_NS = 3_100
 _BETWEEN_KERNELS_NS = 900
+_BETWEEN_SPANS_NS = 80
 
 
 class GpuWork(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,13 +35,17 @@ class GpuWork(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Recorder:
-    """Events so far, and where the clocks of the threads and the streams stand."""
+    """Events so far, and where the clocks of the threads and the streams stand.
 
-    def __init__(self, rng: random.Random) -> None:
+    Everything on the GPU takes ``scale`` times as long as asked.
+    """
+
+    def __init__(self, rng: random.Random, scale: float) -> None:
         self.events: list[Event] = []
         self.now_ns = START_NS
         self.stream_free_ns = {COMPUTE_STREAM: START_NS, COMMUNICATION_STREAM: START_NS}
         self._rng = rng
+        self._scale = scale
         self._thread = MAIN_THREAD
         self._frames: list[int] = []
         self._ops: list[int] = []
@@ -99,6 +104,7 @@ class Recorder:
     def launch(self, work: GpuWork) -> Event:
         """Launch GPU work; it starts when it has arrived and its stream is free. Return its event."""
         correlation = self.next_number("correlation")
+        duration_ns = round(work.duration_ns * self._scale)
         link = {"External id": self._ops[-1]} if self._ops else {}
         with self._span("", "", {}, 1.2) as call:
             self.spend(2.5)
@@ -108,9 +114,9 @@ class Recorder:
         args = {**link, "device": 0, "stream": work.stream, "correlation": correlation, **work.details}
         event = {
             **{"ph": "X", "cat": work.category, "name": work.name, "pid": 0, "tid": work.stream},
-            **{"ts": start, "dur": work.duration_ns, "args": args},
+            **{"ts": start, "dur": duration_ns, "args": args},
         }
-        self.stream_free_ns[work.stream] = start + work.duration_ns
+        self.stream_free_ns[work.stream] = start + duration_ns
         self.events.append(event)
         self.flow("ac2g", correlation, call, event)
         return event
@@ -132,12 +138,12 @@ class Recorder:
         for phase, event in (("s", source), ("f", target)):
             place = {"pid": event["pid"], "tid": event["tid"], "ts": event["ts"]}
             end = {"bp": "e"} if phase == "f" else {}
-            self.events.append(
-                {"ph": phase, "id": number, **place, "cat": category, "name": category, **end}
-            )
+            self.events.append({"ph": phase, "id": number, **place, "cat": category, "name": category, **end})
 
     @contextmanager
     def _span(self, category: str, name: str, args: Event, overhead_us: float) -> Iterator[Event]:
+        # the µs of the file are rounded, so spans never touch
+        self.now_ns += _BETWEEN_SPANS_NS
         start = self.now_ns
         event = {
             **{"ph": "X", "cat": category, "name": name, "pid": PROCESS, "tid": self._thread},

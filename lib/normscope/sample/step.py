@@ -58,7 +58,13 @@ def _mark_gpu(recorder: Recorder, step: Event, first: int) -> None:
     end = max(event["ts"] + event["dur"] for event in work)
     recorder.events.append(
         {
-            **{"ph": "X", "cat": "gpu_user_annotation", "name": step["name"], "pid": 0, "tid": COMPUTE_STREAM},
+            **{
+                "ph": "X",
+                "cat": "gpu_user_annotation",
+                "name": step["name"],
+                "pid": 0,
+                "tid": COMPUTE_STREAM,
+            },
             **{"ts": start, "dur": end - start, "args": {"External id": step["args"]["External id"]}},
         }
     )
@@ -77,7 +83,7 @@ def _optimizer(training: Training) -> None:
     recorder = training.recorder
     recorder.wait_for(COMPUTE_STREAM, COMMUNICATION_STREAM)
     name = _ADAM_KERNEL.replace("{T}", TRACE_DTYPE["bf16"])
-    work = kernel_work(name, round(_OPTIMIZER_NS * training.scale), _PARAMETERS)
+    work = kernel_work(name, _OPTIMIZER_NS, _PARAMETERS)
     with (
         recorder.op("Optimizer.step#AdamW.step", {}, "user_annotation"),
         recorder.op("aten::_fused_adamw_", {}),
@@ -99,16 +105,14 @@ def _loss(training: Training) -> None:
 
 def _copy(training: Training, kind: str, size: int, name: str) -> None:
     """Copy ``size`` bytes between host and device."""
-    duration_ns = round(max(size / _HOST_BYTES_PER_NS, _SHORTEST_COPY_NS) * training.scale)
-    details = {"kind": kind, "bytes": size, "memory bandwidth (GB/s)": size / duration_ns}
-    call = "hipMemcpyWithStream"
-    training.recorder.launch(
+    event = training.recorder.launch(
         GpuWork(
             name=name,
-            duration_ns=duration_ns,
-            details=details,
+            duration_ns=round(max(size / _HOST_BYTES_PER_NS, _SHORTEST_COPY_NS)),
+            details={"kind": kind, "bytes": size},
             launch_details={"bytes": str(size)},
             category="gpu_memcpy",
-            launch_call=call,
+            launch_call="hipMemcpyWithStream",
         )
     )
+    event["args"]["memory bandwidth (GB/s)"] = size / event["dur"]  # bytes per ns

@@ -51,7 +51,6 @@ class Training(msgspec.Struct):
     norm_ns: dict[Signature, Iterator[int]]
     helper_ns: dict[Signature, Iterator[int]]
     steps: int
-    scale: float
 
 
 def start_training(seed: int, steps: int, scale: float) -> Training:
@@ -68,7 +67,7 @@ def start_training(seed: int, steps: int, scale: float) -> Training:
         )
         if row.helper_kernels_per_call:
             helper_ns[signature] = iter(durations_ns(row.helper_us, row.calls, rng, variation=0.05))
-    return Training(Recorder(rng), rng, rows, norm_ns, helper_ns, steps, scale)
+    return Training(Recorder(rng, scale), rng, rows, norm_ns, helper_ns, steps)
 
 
 def run_chain(training: Training, key: str, shape: Shape, dtype: Dtype, links: Event) -> Event:
@@ -79,13 +78,14 @@ def run_chain(training: Training, key: str, shape: Shape, dtype: Dtype, links: E
     kind = NORM_KINDS.get(key) or OTHER_KINDS[key]
     with ExitStack() as stack:
         events = []
-        for name, words in kind.chain:
+        for depth, (name, words) in enumerate(kind.chain):
+            known = links if depth < kind.autograd_depth else {}
             has_arguments = kind.has_arguments and words
             arguments = recorded_arguments(words, shape, dtype) if has_arguments else {}
-            events.append(stack.enter_context(training.recorder.op(name, {**links, **arguments})))
+            events.append(stack.enter_context(training.recorder.op(name, {**known, **arguments})))
         if (key, shape) in training.helper_ns:
             _copy_layout(training, (key, shape), dtype)
-        duration_ns = round(_next_duration_ns(training, key, shape, dtype) * training.scale)
+        duration_ns = _next_duration_ns(training, key, shape, dtype)
         _launch_kernels(training, kind, duration_ns, shape, dtype)
     return events[0]
 
@@ -135,6 +135,5 @@ def _copy_layout(training: Training, signature: Signature, dtype: Dtype) -> None
     with ExitStack() as stack:
         for name, words in _COPY_CHAIN:
             stack.enter_context(training.recorder.op(name, recorded_arguments(words, shape, dtype)))
-        duration_ns = round(next(training.helper_ns[signature]) * training.scale)
         name = _COPY_KERNEL.replace("{T}", TRACE_DTYPE[dtype])
-        training.recorder.launch(kernel_work(name, duration_ns, math.prod(shape)))
+        training.recorder.launch(kernel_work(name, next(training.helper_ns[signature]), math.prod(shape)))

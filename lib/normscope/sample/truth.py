@@ -22,7 +22,7 @@ FIRST_CALL_FACTOR = {"group_norm_native": 4.0}
 """How many times its mean the first call of a signature takes, where that is not 1."""
 UNMODELED = frozenset({"layer_norm_unrecorded", "layer_norm_triton"})
 
-_AS_RECORDED = {
+_AS_RECORDED: dict[tuple[str, Shape], str] = {
     ("group_norm_native", (16, 640, 32, 32)): "group_norm_copied",
     ("batch_norm_backward_native", (1, 512, 256, 256)): "instance_norm_backward_native",
 }
