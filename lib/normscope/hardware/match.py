@@ -1,7 +1,7 @@
 """Which GPU of the registry a trace ran on, by the ``deviceProperties`` that the profiler recorded.
 
-A name alone can mislead: some devices have none, two parts can share one, and a partition of a card carries the
-name of the whole. So memory size, number of units and compute capability have to agree wherever they are
+A name alone can mislead: some devices have none, two parts can share one, and a partition of a card carries
+the name of the whole. So memory size, number of units and compute capability have to agree wherever they are
 recorded. What can't be told stays open; nothing is guessed.
 """
 
@@ -162,7 +162,7 @@ def _number(entry: Mapping[str, Any], key: str, least: int = 1) -> int | None:
 
 
 def _is_named(names: Iterable[str], name: str) -> bool:
-    """Tell whether ``name`` is one of ``names``; the vendor's name in front comes and goes with the driver."""
+    """Tell whether ``name`` is one of ``names``; drivers add and drop the vendor's name in front."""
     return _bare(name) in map(_bare, names)
 
 

@@ -181,8 +181,8 @@ def peaks_of(gpu: Gpu, kind: PeakKind = "datasheet") -> Peaks | None:
     gpu
         One of the registry.
     kind
-        ``datasheet``: the vendor's peaks. ``achievable``: the best published benchmarks, and the vendor's peak
-        for a compute rate that no benchmark is published for.
+        ``datasheet``: the vendor's peaks. ``achievable``: the best published benchmarks, and the vendor's
+        peak for a compute rate that no benchmark is published for.
 
     Returns
     -------
