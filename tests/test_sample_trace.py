@@ -284,6 +284,23 @@ def test_arguments_stand_at_the_places_of_the_schema(
     assert {place: args["Concrete Inputs"][place] for place in settings} == settings
 
 
+@pytest.mark.parametrize("name", ["norm_layers_mi300x", "resnet_checkpoint_mi300x", "sglang_prefill_mi300x"])
+def test_ops_have_as_many_arguments_as_in_real_traces(trace: Trace, shared: Path, name: str) -> None:
+    real = read(gzip.decompress((shared / "traces" / f"{name}.json.gz").read_bytes()))
+
+    def lengths(of_trace: Trace) -> dict[str, set[int]]:
+        found = defaultdict(set)
+        for event in of(of_trace, "cpu_op"):
+            if "Input type" in event["args"]:
+                found[event["name"]].add(len(event["args"]["Input type"]))
+        return found
+
+    simulated, recorded = lengths(trace), lengths(real)
+    common = set(simulated) & set(recorded)
+    assert any(is_norm(op) for op in common)
+    assert {op: simulated[op] for op in common} == {op: recorded[op] for op in common}
+
+
 def test_statistics_and_absent_parameters_are_recorded_as_pytorch_does() -> None:
     # Copied by hand from a profile of torch: a layer norm backward without weight and bias.
     words = "activation activation [{N}] row_stat row_stat absent absent [True,False,False]"

@@ -64,7 +64,7 @@ def _exchange_gradients(training: Training) -> None:
         name=_NCCL_KERNEL,
         duration_ns=_BUCKET_NS,
         details={"kind": "Dispatch Kernel", "grid": [64, 1, 1], "block": [512, 1, 1], **about},
-        launch_details={"kernel": _NCCL_KERNEL, "grid": [64, 1, 1], "block": [512, 1, 1]},
+        launch_details={"kernel": _NCCL_KERNEL, "grid": [64, 1, 1], "block": [512, 1, 1], "shared memory": 0},
         stream=COMMUNICATION_STREAM,
         launch_call="hipExtLaunchKernel",
     )

@@ -3,6 +3,7 @@
 import msgspec
 
 from normscope.sample.ops import OP_KINDS, Kernel
+from normscope.sample.recorded import Event
 
 OpLink = tuple[str, str]
 """Name and argument words of one op of a chain."""
@@ -15,6 +16,7 @@ class RecordedKind(msgspec.Struct, frozen=True, kw_only=True):
     the outermost ``autograd_depth`` of them, so these have a sequence number in training. ``backward``
     is the key of the kind that autograd runs for it. A backward kind has the ``node`` of autograd that calls
     it, the incoming gradients ``grads`` of that node and the parameters whose gradients it computes.
+    ``innermost_details`` is what the last op of the chain has besides its arguments.
     ``{T}`` in a kernel's name stands for the C++ type of the activation, ``{t}`` for its short name.
     """
 
@@ -30,6 +32,7 @@ class RecordedKind(msgspec.Struct, frozen=True, kw_only=True):
     launch_call: str = "hipLaunchKernel"
     has_arguments: bool = True
     autograd_depth: int = 4
+    innermost_details: Event = {}
 
     @property
     def direction(self) -> str:
@@ -114,6 +117,16 @@ NORM_KINDS = {
         library="Triton",
         frames=OP_KINDS["layer_norm_triton"].python_frames,
         launch_call="hipModuleLaunchKernel",
+        innermost_details={
+            "num_warps": 8,
+            "stream": 0,
+            "kernel_backend": "triton",
+            "kernel_name": "triton_per_fused_add_native_layer_norm_3",
+            "kernel_kwargs": "XBLOCK=1",
+            "num_stages": 1,
+            "kernel_file": "simulated/triton_per_fused_add_native_layer_norm_3.py",
+            "kernel_hash": "simulated",
+        },
     ),
     "rms_norm_native": RecordedKind(
         chain=(("aten::rms_norm", _RMS_NORM), ("aten::_fused_rms_norm", _RMS_NORM)),

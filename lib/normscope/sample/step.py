@@ -110,7 +110,7 @@ def _copy(training: Training, kind: str, size: int, name: str) -> None:
             name=name,
             duration_ns=round(max(size / _HOST_BYTES_PER_NS, _SHORTEST_COPY_NS)),
             details={"kind": kind, "bytes": size},
-            launch_details={"bytes": str(size)},
+            launch_details={"src": "0x7f0e4a7e8000", "dst": "0x7f0e79800400", "bytes": str(size)},
             category="gpu_memcpy",
             launch_call="hipMemcpyWithStream",
         )

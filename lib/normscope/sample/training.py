@@ -83,6 +83,7 @@ def run_chain(training: Training, key: str, shape: Shape, dtype: Dtype, links: E
             has_arguments = kind.has_arguments and words
             arguments = recorded_arguments(words, shape, dtype) if has_arguments else {}
             events.append(stack.enter_context(training.recorder.op(name, {**known, **arguments})))
+        events[-1]["args"].update(kind.innermost_details)
         if (key, shape) in training.helper_ns:
             _copy_layout(training, (key, shape), dtype)
         duration_ns = _next_duration_ns(training, key, shape, dtype)
