@@ -22,13 +22,15 @@ def recorded(*arguments: Argument) -> OpArgs:
     types: list[str] = []
     values: list[str] = []
     for argument in arguments:
-        is_tensor = isinstance(argument, tuple)
-        dims.append(argument[1] if is_tensor else [])
-        values.append(argument if isinstance(argument, str) else "")
-        if is_tensor:
-            types.append(argument[0])
+        if isinstance(argument, tuple):
+            type_name, shape, value = *argument, ""
+        elif argument is None:
+            type_name, shape, value = "", [], ""
         else:
-            types.append("" if argument is None else "ScalarList" if "[" in argument else "Scalar")
+            type_name, shape, value = "ScalarList" if "[" in argument else "Scalar", [], argument
+        types.append(type_name)
+        dims.append(shape)
+        values.append(value)
     return OpArgs(dims=dims, types=types, concrete=values)
 
 

@@ -123,6 +123,6 @@ def test_junk_raises_nothing_but_unknown(dims: object, types: object, concrete: 
     args = OpArgs(dims=dims, types=types, concrete=concrete)
     for read in (arguments.tensor, arguments.boolean, arguments.integer, arguments.sizes, arguments.mask):
         try:
-            read(args, index)  # type: ignore[operator]
+            read(args, index)
         except UnknownArgument as unknown:
             assert str(unknown)
