@@ -26,7 +26,7 @@ def trace() -> Trace:
 def test_the_device_declares_its_peaks_as_a_tracelens_file(trace: Trace, tmp_path: Path) -> None:
     (device,) = trace["deviceProperties"]
     assert device["name"] == "Simulated GPU (no real device)"
-    assert device["normscope_peaks"] == gpu_file()
+    assert trace["normscope_simulated"]["gpu"] == gpu_file()
     written = json.loads(write_sample_gpu_file(tmp_path / "gpu.json").read_text(encoding="utf-8"))
     assert written["mem_bw_gbps"] == 4000
     assert written["max_achievable_tflops"]["vector_bf16"] == 120

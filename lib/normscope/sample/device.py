@@ -7,9 +7,7 @@ from typing import Any
 from normscope.sample import workload
 
 MARK = "normscope_simulated"
-"""Top-level key of a simulated trace; no profiler writes it."""
-PEAKS_KEY = "normscope_peaks"
-"""Key in the entry of ``deviceProperties`` that holds the declared peaks, as :func:`gpu_file` gives them."""
+"""Top-level key of a simulated trace, which no profiler writes; it holds what :func:`mark` returns."""
 
 
 def gpu_file() -> dict[str, Any]:
@@ -29,6 +27,11 @@ def gpu_file() -> dict[str, Any]:
     }
 
 
+def mark() -> dict[str, Any]:
+    """Return what says that a trace is simulated, with the declared peaks of its device under ``gpu``."""
+    return {"gpu": gpu_file()}
+
+
 def write_sample_gpu_file(path: Path) -> Path:
     """Write :func:`gpu_file` to ``path`` and return it."""
     path.write_text(json.dumps(gpu_file(), indent=1) + "\n", encoding="utf-8", newline="\n")
@@ -36,7 +39,7 @@ def write_sample_gpu_file(path: Path) -> Path:
 
 
 def device_properties() -> dict[str, Any]:
-    """Return the device as a profiler lists it, with its declared peaks under :data:`PEAKS_KEY`."""
+    """Return the device as a profiler lists it."""
     return {
         "id": 0,
         "name": workload.PLATFORM,
@@ -50,5 +53,4 @@ def device_properties() -> dict[str, Any]:
         "sharedMemPerBlock": 65536,
         "numSms": 200,
         "maxSharedMemoryPerMultiProcessor": 65536,
-        PEAKS_KEY: gpu_file(),
     }

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from normscope.sample.arguments import TRACE_DTYPE, Shape
-from normscope.sample.device import MARK, device_properties
+from normscope.sample.device import MARK, device_properties, mark
 from normscope.sample.recorded import Event, recorded_arguments
 from normscope.sample.recorded_ops import NORM_KINDS
 from normscope.sample.recorder import COMPUTE_STREAM, MAIN_THREAD, PROCESS
@@ -66,7 +66,7 @@ def generate_large_trace(path: Path, json_bytes: int) -> Path:
 
 def _write(file: IO[bytes] | gzip.GzipFile, block: bytes, blocks: int) -> None:
     head = {
-        MARK: True,
+        MARK: mark(),
         "schemaVersion": 1,
         "deviceProperties": [device_properties()],
         "displayTimeUnit": "ms",

@@ -7,7 +7,7 @@ from typing import Any
 
 from normscope.errors import UsageError
 from normscope.sample.backward import WORLD_SIZE
-from normscope.sample.device import MARK, device_properties
+from normscope.sample.device import MARK, device_properties, mark
 from normscope.sample.forms import Form, in_form
 from normscope.sample.recorded import Event
 from normscope.sample.recorder import AUTOGRAD_THREAD, COMMUNICATION_STREAM, COMPUTE_STREAM, PROCESS, START_NS
@@ -59,7 +59,7 @@ def sample_trace(*, seed: int = SEED, steps: int = STEPS, form: Form = _USUAL) -
     """Return the simulated trace as the object that a trace file holds; see :func:`write_sample_trace`."""
     events = in_form(_simulate(seed, steps, form.scale_durations), form)
     return {
-        MARK: True,
+        MARK: mark(),
         "schemaVersion": 1,
         "deviceProperties": [device_properties()] if form.gpu_kernels else [],
         "distributedInfo": {"backend": "nccl", "rank": 0, "world_size": WORLD_SIZE, "pg_count": 1},
