@@ -174,6 +174,11 @@ def test_every_formula_asks_only_for_known_quantities_and_is_told_in_words(key: 
             (X, X, STATS, STATS, C16, "True", "False", "False"),
             1048576 + 128 + 128,
         ),
+        (
+            "aten::batch_norm_backward_reduce",
+            (X, X, STATS, STATS, C16, "False", "True", "False"),
+            1048576 + 128 + 64,
+        ),
         # dy, x, dx; weight, mean, deviation and two sums of 16 * 4; one count
         (
             "aten::batch_norm_backward_elemt",

@@ -279,11 +279,13 @@ def test_m18_rms_norm_keeps_one_statistic_a_row_and_only_the_weight_it_has(layer
     assert found[False] / MIB == pytest.approx(1.5005, abs=1e-4)
 
 
-def test_m18_rms_norm_without_dx_writes_none() -> None:
+def test_m18_rms_norm_writes_only_the_gradients_of_the_mask() -> None:
     arguments = (X, X, "[32, 32]", (F32, [8, 16, 1, 1]), (F32, [32, 32]))
     name = "aten::_fused_rms_norm_backward"
     dx = moved(name, *arguments, "[True, True]") - moved(name, *arguments, "[False, True]")
     assert dx == 4 * E
+    dweight = moved(name, *arguments, "[True, True]") - moved(name, *arguments, "[True, False]")
+    assert dweight == 1024 * 4
 
 
 def outermost_norm_calls(trace: Path) -> list[list[tuple[str, OpArgs]]]:

@@ -68,16 +68,24 @@ class _Call(msgspec.Struct, frozen=True):
 
     op: NormOp
     args: OpArgs
+    tensors: dict[str, Tensor | None] = {}
+    """Those read so far, by role."""
+
+    def tensor(self, role: str) -> Tensor | None:
+        """Return the tensor in ``role``, ``None`` where the op or the call has none."""
+        if role not in self.tensors:
+            index = self.op.roles.get(role)
+            self.tensors[role] = None if index is None else arguments.tensor(self.args, index)
+        return self.tensors[role]
 
     def optional(self, role: str) -> Tensor | None:
-        """Return the tensor in ``role``, ``None`` where the op or the call has none, or it is empty."""
-        index = self.op.roles.get(role)
-        found = None if index is None else arguments.tensor(self.args, index)
+        """Return the tensor in ``role``, ``None`` where there is none or it is empty."""
+        found = self.tensor(role)
         return found if found and found.elements else None
 
     @property
     def x(self) -> Tensor:
-        found = arguments.tensor(self.args, self.op.roles["x"])
+        found = self.tensor("x")
         if found is None:
             message = "no input tensor recorded"
             raise UnknownArgument(message)
