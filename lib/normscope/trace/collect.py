@@ -221,7 +221,7 @@ def _whole(*values: object) -> int | None:
 
 def _number(value: object) -> float | None:
     """Return ``value`` as a finite float, be it written as text; None if it is none."""
-    if type(value) not in (int, float, str):
+    if not isinstance(value, int | float | str) or type(value) is bool:
         return None
     try:
         number = float(value)

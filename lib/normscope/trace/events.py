@@ -53,7 +53,7 @@ class GpuEvent(msgspec.Struct, frozen=True, gc=False):
     blocks_per_sm: float | None = None
     warps_per_sm: float | None = None
     clipped_dur_us: float | None = None
-    """Duration up to the start of the next event on the stream, if this one claims to outlast that; else None."""
+    """Time to the start of the next event of the stream, if this one claims to outlast it, else None."""
 
     @property
     def end_us(self) -> float:

@@ -8,7 +8,7 @@ NO_ARGS = msgspec.Raw()
 
 
 class RawEvent(msgspec.Struct, gc=False):
-    """One event; any field may be missing or of any type. ``args`` is left as text: most are never looked at."""
+    """One event; a field may be missing or of any type. ``args`` stays text: most are never looked at."""
 
     cat: Any = None
     name: Any = None

@@ -7,8 +7,6 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-import msgspec
-
 from normscope.errors import InputError
 from normscope.trace.collect import Collector
 from normscope.trace.decode import TraceText
@@ -89,7 +87,7 @@ def _gpu_order(event: GpuEvent) -> tuple[float, float, str, str]:
     return event.ts_us, event.dur_us, str(event.stream), event.name
 
 
-def _devices(entries: Any) -> tuple[DeviceProperties, ...]:
+def _devices(entries: object) -> tuple[DeviceProperties, ...]:
     if not isinstance(entries, list):
         return ()
     return tuple(_device(entry) for entry in entries if isinstance(entry, dict))

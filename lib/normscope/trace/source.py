@@ -14,10 +14,10 @@ from normscope.trace.problems import ProblemLog
 Progress = Callable[[int, int | None], None]
 
 GZIP_MAGIC = b"\x1f\x8b"
-PLAIN_PIECE = 1 << 22
-GZIP_PIECE = 1 << 17
+PLAIN_PIECE = 1 << 17
+GZIP_PIECE = 1 << 15
 """Read this much of a gzip file at a time; traces shrink about twentyfold."""
-LARGEST_PIECE = 1 << 23
+LARGEST_PIECE = 1 << 17
 GZIP_WBITS = 31
 GZIP_TRAILER = 8
 
@@ -87,7 +87,8 @@ def _gunzip(compressed: Iterator[bytes], log: ProblemLog) -> Iterator[bytes]:
     """Yield the content of every gzip member, one after the other."""
     member = None
     offset = 0
-    for data in _trailer_apart(compressed):
+    for fed in _trailer_apart(compressed):
+        data = fed
         while data:
             if member is None:
                 if not data.startswith(GZIP_MAGIC[: len(data)]):
@@ -103,9 +104,7 @@ def _gunzip(compressed: Iterator[bytes], log: ProblemLog) -> Iterator[bytes]:
             if content:
                 yield content
                 offset += len(content)
-            if member.eof:
-                data, member = member.unused_data, None
-            else:
-                data = member.unconsumed_tail
+            data = member.unused_data if member.eof else member.unconsumed_tail
+            member = None if member.eof else member
     if member is not None:
         log.add(CUT_GZIP, offset)

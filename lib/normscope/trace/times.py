@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
+from itertools import pairwise
 
 import msgspec
 
@@ -26,7 +27,7 @@ def clip_overruns(events: list[GpuEvent], log: ProblemLog) -> list[GpuEvent]:
         streams[event.pid, event.stream].append(index)
     clipped = list(events)
     for indices in streams.values():
-        for index, following in zip(indices, indices[1:], strict=False):
+        for index, following in pairwise(indices):
             event, successor = events[index], events[following]
             if event.end_us > successor.end_us and event.ts_us < successor.ts_us:
                 duration = successor.ts_us - event.ts_us
