@@ -141,6 +141,15 @@ def test_the_timeline_has_idle_time_and_exposed_communication_and_copies(trace: 
     assert covered(kernels) < covered(compute) + covered(hidden) - 1000
 
 
+def test_the_optimizer_waits_for_the_last_gradients(trace: Trace) -> None:
+    kernels = of(trace, "kernel")
+    updates = sorted(event["ts"] for event in kernels if "FusedAdam" in event["name"])
+    exchanges = sorted(map(end, (event for event in kernels if "nccl" in event["name"])))
+    assert (len(updates), len(exchanges)) == (8, 8)
+    for step in (0, 4):
+        assert updates[step] > exchanges[step + 3]
+
+
 def test_the_steps_are_annotated_on_both_sides(trace: Trace) -> None:
     for category in ("user_annotation", "gpu_user_annotation"):
         names = [event["name"] for event in of(trace, category) if event["name"].startswith("ProfilerStep#")]
