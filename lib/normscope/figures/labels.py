@@ -57,7 +57,8 @@ def shorten_middle(text: str, width: int = NAME_WIDTH) -> str:
 def name_label(name: str, width: int = NAME_WIDTH) -> str:
     """Return a name from outside as one short line that the figures can draw."""
     # Cut before the characters are looked at: a name may be very long, and each may be spelt out.
-    return shorten_middle(drawable(shorten_middle(name, 4 * width)), width) or "(no name)"
+    label = shorten_middle(drawable(shorten_middle(name, 4 * width)), width)
+    return label if label.strip() else "(no name)"
 
 
 def number_duplicates(labels: Sequence[str]) -> tuple[str, ...]:

@@ -104,7 +104,7 @@ def _label_slope(axes: Axes, memory: float) -> None:
     y = _ABOVE_LINE * memory * x
     axes.text(
         x, y, f"memory peak {plain_number(memory)} TB/s", fontsize=10, va="bottom", rotation_mode="anchor",
-        rotation=math.degrees(math.atan(y / x)), transform_rotates_text=True,
+        rotation=math.degrees(math.atan(y / x)), transform_rotates_text=True, clip_on=True, in_layout=False,
     )  # fmt: skip
 
 
