@@ -14,7 +14,7 @@ _STANDALONE = (
     (
         "Impact, efficiency known",
         "high = (100 - efficiency) ÷ 100 × kernel time ÷ end-to-end time × 100; low = 0.75 × high; mid = "
-        "0.875 × high. The high end is reached at the roofline. Operations that could save less than 0.01 % "
+        "0.875 × high. The high end is reached at the roofline. Operations that could save less than 0.01% "
         "are dropped.",
     ),
     (
@@ -24,9 +24,9 @@ _STANDALONE = (
     ),
     (
         "Findings",
-        "Estimates are grouped by bound type, library and efficiency band (0–30, 30–60, 60–100 %); those "
+        "Estimates are grouped by bound type, library and efficiency band (0–30, 30–60, 60–100%); those "
         "without a performance model by operation name. A group's impact is the sum of its members'. Groups "
-        "below 0.5 % of end-to-end time are dropped.",
+        "below 0.5% of end-to-end time are dropped.",
     ),
 )
 _COMPARATIVE = (
@@ -44,7 +44,7 @@ _COMPARATIVE = (
     (
         "Findings",
         "Estimates are grouped by bound type and library. A group's impact is the sum of its members'. "
-        "Groups below 0.5 % of end-to-end time are dropped.",
+        "Groups below 0.5% of end-to-end time are dropped.",
     ),
 )
 _ALWAYS = (
@@ -63,7 +63,7 @@ _ALWAYS = (
     ),
     (
         "High variance",
-        "std ÷ mean of the kernel time above 1, over more than 10 calls and 5 % of end-to-end time or more.",
+        "std ÷ mean of the kernel time above 1, over more than 10 calls and 5% of end-to-end time or more.",
     ),
 )
 _FORMULAS: dict[Scope, tuple[tuple[str, str], ...]] = {
