@@ -8,6 +8,7 @@ that the last cell writes says ``complete``.
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +17,7 @@ import msgspec
 from normscope import errors
 from normscope.errors import KernelError, NormscopeError, NotebookError
 from normscope.escape import printable, shorten
-from normscope.report.kernel import Kernel, started_kernel
+from normscope.report.kernel import Kernel, in_own_loop, started_kernel
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -168,7 +169,7 @@ def _check_parameters_cell(notebook: Path) -> None:
 def _execute_with_retry(notebook: Path, params: Mapping[str, Any], limits: Limits, watch: _Watch) -> None:
     for attempt in range(1, _STARTS + 1):
         try:
-            return _execute(notebook, params, limits, watch)
+            return in_own_loop(partial(_execute, notebook, params, limits, watch))
         except _NotStartedError as error:
             if attempt == _STARTS:
                 message = f"the notebook's kernel didn't start ({error}); `normscope doctor` checks it"
