@@ -194,15 +194,14 @@ def test_roofline_draws_slope_ceiling_and_ridge_from_the_peaks() -> None:
     assert list(ridge[:, 0]) == pytest.approx([163 / 5.3] * 2)
     assert list(ceiling[:, 1]) == [163, 163]
     texts = [text.get_text() for text in axes_of(chart).texts]
-    assert {"163 TFLOP/s, vector_bf16", "ridge 30.8 FLOP/byte", "memory peak 5.3 TB/s"} <= set(texts)
+    assert {"163 TFLOP/s, vector_bf16\nridge 30.8 FLOP/byte", "memory peak 5.3 TB/s"} <= set(texts)
 
 
 def test_each_compute_peak_in_use_is_a_ceiling() -> None:
     chart = roofline([report(Op(), Op(compute_peak=708, compute_spec="matrix_bf16"))])
     texts = [text.get_text() for text in axes_of(chart).texts]
-    assert "163 TFLOP/s, vector_bf16" in texts
-    assert "708 TFLOP/s, matrix_bf16" in texts
-    assert "ridge 134 FLOP/byte" in texts
+    assert "163 TFLOP/s, vector_bf16\nridge 30.8 FLOP/byte" in texts
+    assert "708 TFLOP/s, matrix_bf16\nridge 134 FLOP/byte" in texts
 
 
 def test_roofline_points_are_intensity_and_achieved_rate() -> None:
@@ -437,6 +436,17 @@ def test_a_figure_that_lacks_data_says_what_it_lacks(
     assert chart.alt.startswith(chart.title)
 
 
+@pytest.mark.parametrize("absurd", [0.0, 5e-324, 1e300])
+@pytest.mark.parametrize("draw", [roofline, efficiency_by_bytes])
+def test_a_value_that_no_axis_can_show_is_not_drawn_but_kept_in_the_data(
+    draw: Callable[[Sequence[CategoryMetrics]], Chart], absurd: float
+) -> None:
+    chart = draw([report(Op(), Op(name="absurd", flops_per_byte=absurd, bytes_per_call=absurd, mean_us=1.0))])
+    assert len(points_of(chart)) == 1
+    assert column(chart, "operation") == ["aten::batch_norm", "absurd"]
+    assert column(chart, "drawn as") == ["filled", "not drawn"]
+
+
 # Marks and texts
 
 
@@ -557,7 +567,7 @@ def test_names_beside_points_keep_their_order_and_their_distance(wanted: list[fl
 
 # Any data
 
-amount = st.one_of(st.none(), st.floats(0, 1e9))
+amount = st.one_of(st.none(), st.floats(0, 1e9), st.sampled_from([0.0, 5e-324, 1e-300, 1e300, 1.7e308]))
 ops = st.builds(
     Op,
     name=names,

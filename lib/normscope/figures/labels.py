@@ -95,6 +95,8 @@ def percent(value: float) -> str:
         return ">99%"
     if value < 1:
         return f"{value:.2g}%"
+    if value >= 1e7:
+        return f"{value:.3g}%"
     return f"{value:.1f}%" if value < 10 else f"{value:,.0f}%"
 
 
