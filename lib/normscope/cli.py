@@ -30,6 +30,7 @@ app = App(
         "6 timed out or kernel died · 7 export failed · 8 findings invalid"
     ),
     help_format="plaintext",
+    suppress_keyboard_interrupt=False,
 )
 
 

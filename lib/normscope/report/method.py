@@ -1,7 +1,7 @@
 """Method and hardware: the peaks the percentages refer to, and every formula in words."""
 
 from normscope.analysis.models import Hardware, Scope
-from normscope.report.results import Report, analysed
+from normscope.report.results import Report, analyzed
 from normscope.report.tables import Cell, Column, Html, Row, facts, name, number, table
 
 _STANDALONE = (
@@ -75,7 +75,7 @@ _FORMULAS: dict[Scope, tuple[tuple[str, str], ...]] = {
 def method_html(report: Report) -> Html:
     """Return the hardware and its peaks as the metadata gives them, and the formulas of the scope."""
     devices: list[tuple[Hardware, list[str]]] = []
-    for metrics in analysed(report):
+    for metrics in analyzed(report):
         same = next((names for hardware, names in devices if hardware == metrics.hardware), None)
         if same is None:
             devices.append((metrics.hardware, [metrics.category]))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 StepHook = Callable[[str, int, int], None]
 """Called as a step begins, with its name, its number from 1, and the number of steps."""
 
+_PARAMETER_TAGS = frozenset({"parameters", "injected-parameters"})
 _STEP_COMMENT = re.compile(r"papermill_description=(\S+)")
 _HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
 _TERMINAL_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -132,11 +133,14 @@ def run_notebook(
 def step_name(cells: "Sequence[NotebookNode]", index: int) -> str:
     """Return what the cell at ``index`` does, in words.
 
-    That is its ``# papermill_description=`` comment, else the nearest heading before it, else its number.
+    That is its ``# papermill_description=`` comment, else that it sets parameters, else the nearest heading
+    before it, else its number.
     """
     described = _STEP_COMMENT.search(cells[index].source)
     if described:
         return printable(described[1].replace("_", " "))
+    if _PARAMETER_TAGS.intersection(cells[index].metadata.get("tags", [])):
+        return "Parameters"
     for cell in reversed(cells[:index]):
         headings = _HEADING.findall(cell.source) if cell.cell_type == "markdown" else []
         if headings:
