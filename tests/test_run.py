@@ -99,7 +99,7 @@ def test_each_step_is_announced_with_its_name_number_and_total(tmp_path: Path) -
     )
     assert steps == [
         ("Parameters", 1, 5),
-        ("cell 2", 2, 5),
+        ("Parameters", 2, 5),
         ("Roofline", 3, 5),
         ("Draw it", 4, 5),
         ("Write the results", 5, 5),

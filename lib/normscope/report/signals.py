@@ -19,8 +19,8 @@ def ended_by_exception() -> Iterator[None]:
     cut the cleaning short. One that comes later is raised again: Python swallows an exception that happens to
     be raised in a destructor, and then the first signal was lost.
 
-    The exit status of ``SystemExit`` is 128 and the number of the signal, as shells have it. A signal that is ignored or handled by the caller stays so; outside the main
-    thread nothing changes.
+    The exit status of ``SystemExit`` is 128 and the number of the signal, as shells have it. A signal that is
+    ignored or handled by the caller stays so; outside the main thread nothing changes.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
