@@ -12,6 +12,7 @@ from normscope.report.data_quality import data_quality_html
 from normscope.report.findings_text import category_texts, combined_findings, findings_html
 from normscope.report.key_figures import Bandwidth, key_figures
 from normscope.report.method import method_html
+from normscope.report.notebook import operations_frame
 from normscope.report.results import (
     Report,
     collect_results,
@@ -45,7 +46,7 @@ def test_the_key_figures_are_those_calculated_by_hand(tmp_path: Path) -> None:
     assert figures.bandwidth is not None
     assert figures.bandwidth == Bandwidth(figures.bandwidth.achieved_tbs, 4.0, 100.0)
     assert figures.bandwidth.achieved_tbs == pytest.approx(0.8)
-    # high: 0.9 × 6 + 0.5 × 2 + 0.8 × 4 = 9.6 %; low 75 %, middle 87.5 % of it
+    # high: 0.9 × 6 + 0.5 × 2 + 0.8 × 4 = 9.6%; low 75%, middle 87.5% of it
     assert figures.gain is not None
     assert msgspec.structs.astuple(figures.gain) == pytest.approx((7.2, 8.4, 9.6, 3), abs=0.01)
 
@@ -79,7 +80,7 @@ def test_the_time_by_variant_adds_up(tmp_path: Path) -> None:
 def test_the_headline_names_the_size_of_the_gain(tmp_path: Path, time_ms: float, headline: str) -> None:
     rows = with_times(("aten::layer_norm", time_ms, 0.8, 20.0))  # mid: 0.8 × 0.875 × time ÷ 100 ms
     html = answer_html(report_of(write_run(tmp_path, {"norm_fwd": rows}), "norm_fwd"))
-    assert f'<p class="ns-headline">{headline}\u00a0% of GPU time</p>' in html
+    assert f'<p class="ns-headline">{headline}% of GPU time</p>' in html
 
 
 def test_a_run_without_a_finding_is_told_that_nothing_is_worth_fixing(tmp_path: Path) -> None:
@@ -155,8 +156,8 @@ def test_clean_data_is_said_to_be_clean_and_doubtful_data_is_named(tmp_path: Pat
         norm_row("aten::group_norm", **{"Pct Roofline_mean": ""}),
     ]
     html = data_quality_html(report_of(write_run(tmp_path / "b", {"norm_fwd": rows}), "norm_fwd"))
-    assert "1 operation above 110 % of the roofline (anomaly)" in html
-    assert "(250.00\u00a0%)" in html
+    assert "1 operation above 110% of the roofline (anomaly)" in html
+    assert "(250.00%)" in html
     assert "1 operation with high variance between calls" in html
     assert "(std/mean 1.500)" in html
     assert "1 operation without efficiency" in html
@@ -187,9 +188,16 @@ def test_the_findings_file_ranks_across_categories_and_has_one_title(tmp_path: P
     assert [line for line in lines if line.startswith("# ")] == [f"# Normalization findings: {tmp_path.name}"]
     assert [line for line in lines if line.startswith("## ")] == ["## norm_fwd", "## norm_bwd"]
     ranked = [line for line in lines if line[:3] in {"1. ", "2. "}]
-    # high: 0.9 × 6 = 5.4 % and 0.9 × 2 = 1.8 % of 100 ms
+    # high: 0.9 × 6 = 5.4% and 0.9 × 2 = 1.8% of 100 ms
     assert [("norm_bwd P1" in ranked[0], "–5.4)" in ranked[0])] == [(True, True)]
     assert [("norm_fwd P1" in ranked[1], "–1.8)" in ranked[1])] == [(True, True)]
+
+
+def test_the_operations_are_a_table_for_further_work(tmp_path: Path) -> None:
+    run = write_run(tmp_path, {"norm_fwd": with_times(("aten::layer_norm", 2.0, 0.4, 10.0))})
+    frame = operations_frame(report_of(run, "norm_fwd"))
+    columns = ["category", "name", "time_ms", "efficiency_percent", "tb_s_achieved"]
+    assert frame[columns].to_numpy().tolist() == [["norm_fwd", "aten::layer_norm", 2.0, 10.0, 0.4]]
 
 
 def test_the_results_file_reads_back_as_it_was(tmp_path: Path) -> None:

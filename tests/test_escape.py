@@ -158,3 +158,9 @@ def test_markdown_to_html_never_makes_a_dangerous_tag(text: str) -> None:
 
 def test_comments_are_dropped_and_line_breaks_kept() -> None:
     assert escape.markdown_to_html("<!-- note -->\n**a**<br>b\n") == "<p><strong>a</strong><br>b</p>\n"
+
+
+@pytest.mark.parametrize("text", ["*<br>*", "`<br>`", "[a<br>](b)", "~~<br>~~"])
+def test_parts_that_are_plain_alone_are_escaped_where_they_are_markup_together(text: str) -> None:
+    assert "&#" in escape.markdown(text)
+    assert escape.from_markdown(escape.markdown(text)) == text

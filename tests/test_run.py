@@ -3,6 +3,7 @@
 All notebooks here run in a real kernel.
 """
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +21,6 @@ import pytest
 
 from normscope import errors
 from normscope.errors import InputError, KernelError, NormscopeError, NotebookError
-from normscope.report.kernel import started_kernel
 from normscope.report.run import Limits, StepHook, run_notebook
 from notebook_zoo import FINISH, printed, read_cells, write_notebook
 
@@ -97,8 +98,8 @@ def test_each_step_is_announced_with_its_name_number_and_total(tmp_path: Path) -
         on_cell=lambda *step: steps.append(step),
     )
     assert steps == [
-        ("cell 1", 1, 5),
-        ("cell 2", 2, 5),
+        ("Parameters", 1, 5),
+        ("Parameters", 2, 5),
         ("Roofline", 3, 5),
         ("Draw it", 4, 5),
         ("Write the results", 5, 5),
@@ -281,6 +282,9 @@ def test_a_kernel_that_starts_at_the_second_try_is_good_enough(
     assert (tmp_path / "tried").exists()
 
 
+CONNECTION = "import ipykernel, json; c = json.loads(ipykernel.get_connection_info()); print(c[KEY])"
+
+
 def test_without_unix_sockets_the_kernel_runs_over_tcp_and_without_a_warning(
     tmp_path: Path, temp_dir: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -288,19 +292,28 @@ def test_without_unix_sockets_the_kernel_runs_over_tcp_and_without_a_warning(
     too_long_for_a_socket.mkdir()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", str(too_long_for_a_socket))
-        with started_kernel() as kernel:
-            assert kernel.manager.transport == "tcp"
-        assert printed(run(tmp_path, "print(1)")) == "1\n"
+        assert printed(run(tmp_path, CONNECTION.replace("KEY", "'transport'"))) == "tcp\n"
     assert capfd.readouterr() == ("", "")
     too_long_for_a_socket.rmdir()
 
 
-def test_the_usual_transport_is_private_sockets(temp_dir: Path) -> None:
-    with started_kernel() as kernel:
-        assert kernel.manager.transport == "ipc"
-        (folder,) = temp_dir.iterdir()
-        assert kernel.manager.ip.startswith(str(folder))
-        assert folder.stat().st_mode & 0o077 == 0
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no Unix sockets")
+def test_the_usual_transport_is_sockets_in_a_folder_that_only_the_user_may_enter(
+    tmp_path: Path, temp_dir: Path
+) -> None:
+    address = CONNECTION.replace("c[KEY]", "c['transport'], c['ip']")
+    mode = "import os; print(oct(os.stat(os.path.dirname(c['ip'])).st_mode & 0o777))"
+    transport, folder, bits = printed(run(tmp_path, address, mode)).split()
+    assert transport == "ipc"
+    assert folder.startswith(str(temp_dir))
+    assert bits == "0o700"
+
+
+def test_a_run_works_where_an_event_loop_is_running_as_in_jupyter(tmp_path: Path) -> None:
+    async def main() -> Path:
+        return run(tmp_path, "print(1)")  # blocks, as a call in a cell does
+
+    assert printed(asyncio.run(main())) == "1\n"
 
 
 def test_runs_side_by_side_do_not_disturb_each_other(tmp_path: Path) -> None:
@@ -345,6 +358,16 @@ def wait_until(true: Callable[[], bool]) -> None:
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def press_ctrl_c(process: "subprocess.Popen[str]") -> None:
+    """Interrupt like a person: again after five seconds, where Python swallowed the first exception."""
+    for _ in range(10):
+        process.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=5)
+            return
+    pytest.fail("the run goes on")
 
 
 def is_gone(pid: int) -> bool:
@@ -401,8 +424,7 @@ def test_ctrl_c_at_any_moment_of_the_start_leaves_nothing(
     write_notebook(tmp_path / "in.ipynb", "import time; time.sleep(60)")
     process = start_program(tmp_path)
     time.sleep(delay_s)
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    press_ctrl_c(process)
     assert process.returncode == -signal.SIGINT
     wait_until(lambda: not kernels_in(temp_dir))
     assert list(temp_dir.iterdir()) == []

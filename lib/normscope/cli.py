@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -29,6 +30,7 @@ app = App(
         "6 timed out or kernel died · 7 export failed · 8 findings invalid"
     ),
     help_format="plaintext",
+    suppress_keyboard_interrupt=False,
 )
 
 
@@ -77,14 +79,10 @@ def report(  # noqa: PLR0913 - one argument per option of the command
     commands.report({k: v for k, v in given.items() if v is not None}, params, cell_timeout_s)
 
 
-@app.command
-def analyze(
-    *,
-    output_dir: OutputDir,
-    comparison_scope: ScopeOption = None,
-    category: CategoryOption = [],  # noqa: B006
-) -> None:
-    """Compute the metrics of a run: category_data/CATEGORY_metrics.json.
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """Which part of which run.
 
     Parameters
     ----------
@@ -95,28 +93,22 @@ def analyze(
     category
         Category such as norm_fwd; give it again for more (default: all).
     """
-    commands.analyze(output_dir, comparison_scope, category)
+
+    output_dir: OutputDir
+    comparison_scope: ScopeOption = None
+    category: CategoryOption = field(default_factory=list)
 
 
 @app.command
-def findings(
-    *,
-    output_dir: OutputDir,
-    comparison_scope: ScopeOption = None,
-    category: CategoryOption = [],  # noqa: B006
-) -> None:
-    """Compute the metrics and write the findings: category_findings/CATEGORY_findings.md.
+def analyze(options: RunOptions) -> None:
+    """Compute the metrics of a run: category_data/CATEGORY_metrics.json."""
+    commands.analyze(options.output_dir, options.comparison_scope, options.category)
 
-    Parameters
-    ----------
-    output_dir
-        TraceLens run directory.
-    comparison_scope
-        standalone or comparative (default: what the run's manifest says).
-    category
-        Category such as norm_fwd; give it again for more (default: all).
-    """
-    commands.findings(output_dir, comparison_scope, category)
+
+@app.command
+def findings(options: RunOptions) -> None:
+    """Compute the metrics and write the findings: category_findings/CATEGORY_findings.md."""
+    commands.findings(options.output_dir, options.comparison_scope, options.category)
 
 
 @app.command

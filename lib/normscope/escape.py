@@ -7,7 +7,7 @@ of these functions exactly once, at the moment it puts the name into markup.
 import html
 import re
 import unicodedata
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ _MAY_BE_MARKUP = frozenset("\\`*_~<>&[]!#")
 _MARKDOWN_SPECIAL = frozenset("\\`*_~<>&[]!#|$(){}+-.:=@^\"'/")
 _NUMERIC_ENTITY = re.compile(r"&#([0-9]{1,7});")
 _UNPRINTABLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_LINE_BREAK_TAG = "<br>"
+_LINE_BREAK_TOKEN = ("html_inline", _LINE_BREAK_TAG)
+_PLAIN_TOKENS = frozenset({"text", "text_special"})
 _LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 _UNSAFE_IN_FILE_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -45,14 +48,18 @@ def _commonmark() -> "MarkdownIt":
     return parser
 
 
+def _reads_as(markdown_text: str, text: str) -> bool:
+    """Tell whether a CommonMark reader shows ``markdown_text`` as the plain ``text`` with its breaks."""
+    tokens = _commonmark().parseInline(markdown_text)[0].children or []
+    is_plain = all(t.type in _PLAIN_TOKENS or (t.type, t.content) == _LINE_BREAK_TOKEN for t in tokens)
+    return is_plain and "".join(t.content for t in tokens) == text
+
+
 def _reads_back_as_itself(text: str) -> bool:
     """Tell whether a CommonMark reader shows ``text``, unescaped, exactly as it is."""
     if text.strip() != text or any(c in _ALWAYS_ESCAPED or _is_unprintable(c) for c in text):
         return False
-    if not _MAY_BE_MARKUP.intersection(text):
-        return True
-    tokens = _commonmark().parseInline(text)[0].children or []
-    return all(t.type == "text" for t in tokens) and "".join(t.content for t in tokens) == text
+    return not _MAY_BE_MARKUP.intersection(text) or _reads_as(text, text)
 
 
 def _escape_character(character: str) -> str:
@@ -61,20 +68,16 @@ def _escape_character(character: str) -> str:
     return character
 
 
-@cache
-def _markdown_line(text: str) -> str:
-    if _reads_back_as_itself(text):
-        return text
-    body = "".join(map(_escape_character, text))
-    stripped = body.strip()
-    if body == stripped:
-        return body
-    lead = body[: len(body) - len(body.lstrip())]
-    trail = body[len(body.rstrip()) :]
-    entities = "".join(f"&#{ord(c)};" for c in lead), "".join(f"&#{ord(c)};" for c in trail)
-    return entities[0] + stripped + (entities[1] if stripped else "")
+def _escaped(text: str) -> str:
+    """Return ``text`` with every character that could mean something, and outer spaces, as an entity."""
+    body = text.strip()
+    start = text.find(body) if body else len(text)
+    lead, trail = text[:start], text[start + len(body) :]
+    outer = ["".join(f"&#{ord(c)};" for c in spaces) for spaces in (lead, trail)]
+    return outer[0] + "".join(map(_escape_character, body)) + outer[1]
 
 
+@lru_cache(maxsize=4096)
 def markdown(text: str) -> str:
     """Return ``text`` so that Markdown shows it as it is, in a sentence, a heading or a table cell.
 
@@ -89,7 +92,11 @@ def markdown(text: str) -> str:
     >>> markdown("norm_kernel<float>|x")
     'norm&#95;kernel&#60;float&#62;&#124;x'
     """
-    return "<br>".join(_markdown_line(part) for part in text.split("<br>"))
+    parts = text.split(_LINE_BREAK_TAG)
+    shown = _LINE_BREAK_TAG.join(p if _reads_back_as_itself(p) else _escaped(p) for p in parts)
+    if len(parts) == 1 or _reads_as(shown, text):
+        return shown
+    return _LINE_BREAK_TAG.join(map(_escaped, parts))  # parts that are plain alone can be markup together
 
 
 def from_markdown(text: str) -> str:

@@ -39,7 +39,7 @@ def analyze_category(run_dir: Path | str, category: str, scope: Scope = "standal
     -------
     CategoryMetrics or ErrorMetrics
         An error with reason ``missing`` where there is no ops table, ``failed`` where the files can't be
-        analysed.
+        analyzed.
 
     Raises
     ------

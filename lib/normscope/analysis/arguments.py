@@ -14,10 +14,10 @@ _SHORT_DTYPE = {
     "unsigned char": "fp8",
     "c10::Float4_e2m1fn_x2": "fp4",
 }
-_TYPES_OF_NO_TENSOR = ("", "Scalar")
+_SCALAR = "Scalar"
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def render_arguments(dims_text: str | None, types_text: str | None) -> str | None:
     """Return the arguments of an op as the contract writes them, ``None`` where they can't be told.
 
@@ -33,22 +33,28 @@ def render_arguments(dims_text: str | None, types_text: str | None) -> str | Non
     """
     if dims_text is None or types_text is None:
         return None
-    dims, types = parse_literal(dims_text), parse_literal(types_text)
-    if not isinstance(dims, list | tuple) or not isinstance(types, list | tuple):
+    dims, dtypes = parse_literal(dims_text), _short_dtypes(types_text)
+    if not isinstance(dims, list | tuple) or dtypes is None:
         return None
-    parts = [_argument(d, t) for d, t in zip(dims, types, strict=False)]
-    return "<br>".join(filter(None, parts)) or None
+    parts = [
+        f"{_shape_text(shape)} {dtype}" if dtype else _shape_text(shape)
+        for shape, dtype in zip(dims, dtypes, strict=False)
+        if shape or (dtype and dtype != _SCALAR)
+    ]
+    return "<br>".join(parts) or None
 
 
-def _argument(shape: object, dtype: object) -> str | None:
-    if not shape and dtype in _TYPES_OF_NO_TENSOR:
+@lru_cache(maxsize=1024)
+def _short_dtypes(types_text: str) -> list[object] | None:
+    types = parse_literal(types_text)
+    if not isinstance(types, list | tuple):
         return None
-    short = _SHORT_DTYPE.get(dtype, dtype) if isinstance(dtype, str) else dtype
-    return f"{_shape_text(shape)} {short}".strip()
+    return [_SHORT_DTYPE.get(dtype, dtype) if isinstance(dtype, str) else dtype for dtype in types]
 
 
 def _shape_text(shape: object) -> str:
     if not isinstance(shape, list | tuple):
         return "()"
-    inner = ",".join(map(str, shape))
-    return f"({inner},)" if len(shape) == 1 else f"({inner})"
+    if len(shape) == 1:
+        return f"({shape[0]},)"
+    return f"({','.join(map(str, shape))})"

@@ -24,7 +24,7 @@ _DISPATCH_INTERNALS = (
 )
 
 
-class CallStack(msgspec.Struct, frozen=True):
+class CallStack(msgspec.Struct, frozen=True, gc=False):
     """The frames of one call stack that the metrics keep."""
 
     kernel_name: str = ""
@@ -35,20 +35,15 @@ class CallStack(msgspec.Struct, frozen=True):
 _EMPTY = CallStack()
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
 def read_call_stack(text: str | None) -> CallStack:
     """Return what the ``call_stack_full`` cell ``text`` holds; nothing where it is no list of frames."""
     frames = _frames(text)
     if not frames:
         return _EMPTY
     kernels = _kernels(frames)
-    return CallStack(
-        kernel_name=_joined(kernels),
-        kernel_name_trunc=_joined([truncated(k) for k in kernels]),
-        module_chain=tuple(
-            [f[len(MODULE_PREFIX) :] for f in frames if isinstance(f, str) and f.startswith(MODULE_PREFIX)]
-        ),
-    )
+    modules = [f[len(MODULE_PREFIX) :] for f in frames if f.__class__ is str and f.startswith(MODULE_PREFIX)]
+    return CallStack(_joined(kernels), _joined(list(map(truncated, kernels))), tuple(modules))
 
 
 def call_chain(text: str | None) -> tuple[str, ...]:
@@ -76,7 +71,7 @@ def _kernels(frames: list[object]) -> list[str]:
 def _joined(kernels: list[str]) -> str:
     if len(kernels) == 1:
         return kernels[0]
-    return "<br>".join(f"Kernel {i}: {name}" for i, name in enumerate(kernels, start=1))
+    return "<br>".join([f"Kernel {i}: {name}" for i, name in enumerate(kernels, start=1)])
 
 
 def _is_worth_showing(frame: str) -> bool:

@@ -110,22 +110,24 @@ def op_columns(table: OpsTable) -> OpColumns:
 
 def _not_negative(table: OpsTable, column: str) -> Numbers:
     values = table.numbers(column)
-    _refuse(table, column, values, lambda value: value < 0, "is negative")
+    if min(_known(values), default=0.0) < 0:
+        raise _complaint(table, column, values, lambda value: value < 0, "is negative")
     return values
 
 
 def _counts(table: OpsTable, column: str) -> list[int | None]:
     values = _not_negative(table, column)
-    _refuse(table, column, values, lambda value: value != int(value), "is no whole number")
+    if not all(map(float.is_integer, _known(values))):
+        raise _complaint(table, column, values, lambda value: not value.is_integer(), "is no whole number")
     return [None if value is None else int(value) for value in values]
 
 
-def _refuse(
+def _known(values: Numbers) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def _complaint(
     table: OpsTable, column: str, values: Numbers, is_wrong: Callable[[float], bool], problem: str
-) -> None:
-    complaint: InputError | None = next(
-        (table.complaint(i, column, problem) for i, v in enumerate(values) if v is not None and is_wrong(v)),
-        None,
-    )
-    if complaint is not None:
-        raise complaint
+) -> InputError:
+    row = next(i for i, value in enumerate(values) if value is not None and is_wrong(value))
+    return table.complaint(row, column, problem)

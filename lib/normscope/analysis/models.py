@@ -162,7 +162,7 @@ class ErrorMetrics(msgspec.Struct, frozen=True, kw_only=True, tag_field="status"
     """One ``<category>_metrics.json`` of an analysis that could not be made.
 
     ``reason`` is ``missing`` when the category has no ops table (the trace holds none of these operations)
-    and ``failed`` when there is one that can't be analysed.
+    and ``failed`` when there is one that can't be analyzed.
     """
 
     category: str

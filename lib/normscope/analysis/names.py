@@ -70,6 +70,7 @@ def norm_direction(name: str) -> Direction:
     return "forward" if _FORWARD.search(plain) else "unknown"
 
 
+@lru_cache(maxsize=1024)
 def kernel_names(kernel_details: str | None) -> tuple[str, ...]:
     """Return the kernel names in a ``kernel_details_summary`` cell, in its order."""
     return tuple(_KERNEL_NAME.findall(kernel_details)) if kernel_details else ()
@@ -81,11 +82,14 @@ def _library_of_op(op_name: str) -> str | None:
     return next((library for part, library in _LIBRARY_BY_OP if part in plain), None)
 
 
-@lru_cache(maxsize=4096)
-def _library_of_kernels(kernels: tuple[str, ...]) -> str | None:
-    return next((lib for part, lib in _LIBRARY_BY_KERNEL if any(part in k for k in kernels)), None)
+def _library_of_kernels(kernels: Sequence[str]) -> str | None:
+    every_name = "\n".join(kernels)
+    for part, library in _LIBRARY_BY_KERNEL:
+        if part in every_name:
+            return library
+    return None
 
 
 def norm_library(op_name: str, kernels: Sequence[str]) -> str | None:
     """Return the library behind an op, told by the op's name, else by its kernels, else ``None``."""
-    return _library_of_op(op_name) or _library_of_kernels(tuple(kernels))
+    return _library_of_op(op_name) or _library_of_kernels(kernels)

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from normscope.analysis.models import CategoryMetrics
 from normscope.figures.chart import Cell, Chart
-from normscope.figures.entries import MAX_EFFICIENCY_PERCENT, Entry, entries_of, is_comparative
+from normscope.figures.entries import MAX_EFFICIENCY_PERCENT, Entry, entries_of, is_comparative, on_log_axis
 from normscope.figures.labels import byte_size, counted, duration, joined, percent
 from normscope.figures.scatter import Point, draw_points, name_longest
 from normscope.figures.style import (
@@ -116,8 +116,9 @@ def efficiency_by_bytes(reports: Sequence[CategoryMetrics]) -> Chart:
 
 
 def _point(entry: Entry, wording: _Wording) -> Point | None:
-    moved, value = entry.operation.bytes_moved_per_call, entry.operation.efficiency.efficiency_percent
-    if not moved or moved <= 0 or value is None:
+    moved = on_log_axis(entry.operation.bytes_moved_per_call)
+    value = entry.operation.efficiency.efficiency_percent
+    if moved is None or value is None:
         return None
     if value <= wording.limit:
         return Point(entry, moved, value, entry.is_anomaly)

@@ -8,6 +8,7 @@ from normscope.figures.labels import name_label, number_duplicates
 
 _DETAIL_WIDTH = 30
 MAX_EFFICIENCY_PERCENT = 110.0
+_LEAST_ON_AXIS, _MOST_ON_AXIS = 1e-12, 1e18
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,11 @@ def _detail(operation: Operation) -> str:
         return direction
     first_argument = operation.args.partition("<br>")[0]
     return f"{name_label(first_argument, _DETAIL_WIDTH)} · {direction}"
+
+
+def on_log_axis(value: float | None) -> float | None:
+    """Return a value that a logarithmic axis can show, or ``None`` for none, for 0 and for the absurd."""
+    return value if value is not None and _LEAST_ON_AXIS <= value <= _MOST_ON_AXIS else None
 
 
 def total_ms(entries: Sequence[Entry]) -> float:

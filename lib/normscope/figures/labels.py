@@ -57,7 +57,8 @@ def shorten_middle(text: str, width: int = NAME_WIDTH) -> str:
 def name_label(name: str, width: int = NAME_WIDTH) -> str:
     """Return a name from outside as one short line that the figures can draw."""
     # Cut before the characters are looked at: a name may be very long, and each may be spelt out.
-    return shorten_middle(drawable(shorten_middle(name, 4 * width)), width) or "(no name)"
+    label = shorten_middle(drawable(shorten_middle(name, 4 * width)), width)
+    return label if label.strip() else "(no name)"
 
 
 def number_duplicates(labels: Sequence[str]) -> tuple[str, ...]:
@@ -94,6 +95,8 @@ def percent(value: float) -> str:
         return ">99%"
     if value < 1:
         return f"{value:.2g}%"
+    if value >= 1e7:
+        return f"{value:.3g}%"
     return f"{value:.1f}%" if value < 10 else f"{value:,.0f}%"
 
 

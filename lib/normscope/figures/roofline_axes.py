@@ -82,21 +82,22 @@ def _draw_roofs(axes: Axes, points: Sequence[Point]) -> None:
     for peak, specs in ceilings.items():
         ridges = [peak / memory for memory in reversed(memory_peaks)]
         axes.plot([ridges[0], right], [peak, peak], **_ROOF)
-        _label_ceiling(axes, (right, peak), specs, ridges)
+        _label_ceiling(axes, (right, peak), specs, ridges, is_top=peak == max(ceilings))
     _label_slope(axes, memory_peaks[-1])
 
 
 def _label_ceiling(
-    axes: Axes, end: tuple[float, float], specs: Sequence[str], ridges: Sequence[float]
+    axes: Axes, end: tuple[float, float], specs: Sequence[str], ridges: Sequence[float], *, is_top: bool
 ) -> None:
+    """Write above the top ceiling and below any other, so that two that lie close don't collide."""
     spec = f", {name_label(specs[0], 24)}" if specs else ""
     more = f" +{len(specs) - 1}" if len(specs) > 1 else ""
-    above = f"{plain_number(end[1])} TFLOP/s{spec}{more}"
-    below = f"ridge {', '.join(f'{ridge:.3g}' for ridge in ridges)} FLOP/byte"
-    for text, offset, side in ((above, 4, "bottom"), (below, -5, "top")):
-        axes.annotate(
-            text, end, xytext=(0, offset), textcoords="offset points", ha="right", va=side, fontsize=10
-        )  # fmt: skip
+    ridge = ", ".join(f"{ridge:.3g}" for ridge in ridges)
+    axes.annotate(
+        f"{plain_number(end[1])} TFLOP/s{spec}{more}\nridge {ridge} FLOP/byte", end, fontsize=10,
+        xytext=(0, 4 if is_top else -5), textcoords="offset points", ha="right",
+        va="bottom" if is_top else "top",
+    )  # fmt: skip
 
 
 def _label_slope(axes: Axes, memory: float) -> None:
@@ -104,7 +105,7 @@ def _label_slope(axes: Axes, memory: float) -> None:
     y = _ABOVE_LINE * memory * x
     axes.text(
         x, y, f"memory peak {plain_number(memory)} TB/s", fontsize=10, va="bottom", rotation_mode="anchor",
-        rotation=math.degrees(math.atan(y / x)), transform_rotates_text=True,
+        rotation=math.degrees(math.atan(y / x)), transform_rotates_text=True, clip_on=True, in_layout=False,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ memory is the limit.
 
 from typing import NamedTuple
 
-from normscope.figures.entries import MAX_EFFICIENCY_PERCENT, Entry
+from normscope.figures.entries import MAX_EFFICIENCY_PERCENT, Entry, on_log_axis
 from normscope.figures.scatter import Point
 
 _COARSE_TFLOPS = 0.1  # the metrics keep two decimals: below this a rounded value is off by more than 5 %
@@ -45,18 +45,16 @@ def achieved_tflops(entry: Entry) -> float | None:
 def roof_of(entry: Entry) -> Roof | None:
     """Return the limits of an operation, or ``None`` where no memory peak is known."""
     efficiency = entry.operation.efficiency
-    memory, compute = efficiency.resolved_peak_hbm_bw, efficiency.resolved_peak_maf
-    return Roof(memory, compute if compute and compute > 0 else None) if memory and memory > 0 else None
+    memory, compute = on_log_axis(efficiency.resolved_peak_hbm_bw), on_log_axis(efficiency.resolved_peak_maf)
+    return Roof(memory, compute) if memory else None
 
 
 def point_of(entry: Entry) -> Point | None:
     """Return where an operation stands in the roofline, or ``None`` where a number for it is missing."""
-    intensity, tflops, roof = (
-        entry.operation.efficiency.flops_per_byte,
-        achieved_tflops(entry),
-        roof_of(entry),
-    )
-    if roof is None or not intensity or not tflops or intensity <= 0 or tflops <= 0:
+    roof = roof_of(entry)
+    intensity = on_log_axis(entry.operation.efficiency.flops_per_byte)
+    tflops = on_log_axis(achieved_tflops(entry))
+    if roof is None or intensity is None or tflops is None:
         return None
     share = 100 * tflops / roof.attainable_tflops(intensity)
     return Point(entry, intensity, tflops, entry.is_anomaly or share > MAX_EFFICIENCY_PERCENT)

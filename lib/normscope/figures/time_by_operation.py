@@ -108,11 +108,9 @@ def _alt(title: str, timed: Sequence[Entry], count: int) -> str:
     if not timed:
         return f"{title}."
     first = timed[0]
-    longest = f"The longest is {first.one_line} with {duration(first.weight_ms)}."
-    missing = count - len(timed)
-    return joined(
-        [f"{title}.", longest, f"{counted(missing, 'operation')} without a time: not drawn." * bool(missing)]
-    )
+    subject = "The longest is" if len(timed) > 1 else "It is"
+    longest = f"{subject} {first.one_line} with {duration(first.weight_ms)}."
+    return joined([f"{title}.", longest, _missing(count - len(timed))])
 
 
 def _missing(number: int) -> str:

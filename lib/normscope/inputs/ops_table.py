@@ -7,8 +7,9 @@ module does the parsing: importing pandas alone takes longer than a whole analys
 import csv
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import StringIO
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,10 +57,13 @@ class OpsTable(msgspec.Struct, frozen=True):
         InputError
             A cell holds something else; the message names file, line and column.
         """
-        return [
-            None if cell is None else self._number(cell, row, column)
-            for row, cell in enumerate(self.text(column))
-        ]
+        cells = self.text(column)
+        if None not in cells:  # the usual column, and five times as fast
+            with suppress(ValueError):
+                values: list[float | None] = list(map(float, cells))  # type: ignore[arg-type]  # none is missing
+                if all(map(isfinite, values)):  # type: ignore[arg-type]
+                    return values
+        return [None if cell is None else self._number(cell, row, column) for row, cell in enumerate(cells)]
 
     def _number(self, cell: str, row: int, column: str) -> float | None:
         try:

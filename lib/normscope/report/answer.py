@@ -9,7 +9,7 @@ from normscope.report.operations import EFFICIENCY_TITLES, arguments, efficiency
 from normscope.report.results import (
     LocatedOperation,
     Report,
-    analysed,
+    analyzed,
     failed,
     findings_of,
     operation_anchor,
@@ -46,7 +46,7 @@ def answer_html(report: Report) -> Html:
 
 
 def _run_line(report: Report) -> str:
-    platforms = dict.fromkeys(m.hardware.platform for m in analysed(report) if m.hardware.platform)
+    platforms = dict.fromkeys(m.hardware.platform for m in analyzed(report) if m.hardware.platform)
     hardware = ", ".join(platforms) or "device not known"
     categories = ", ".join(m.category for m in report.metrics) or "no categories"
     parts = (report.label, hardware, categories, report.comparison_scope)

@@ -3,7 +3,7 @@
 import msgspec
 
 from normscope.analysis.models import Operation
-from normscope.report.results import Report, analysed, operations_of
+from normscope.report.results import Report, analyzed, operations_of
 from normscope.report.tables import Column, Html, Row, number, table
 
 _COLUMNS = (
@@ -52,7 +52,7 @@ def breakdown_html(report: Report) -> Html:
         return Html("")
     all_ms = sum(share.time_ms for share in groups)
     end_to_end_ms = next(
-        (m.hardware.end_to_end_ms for m in analysed(report) if m.hardware.end_to_end_ms), None
+        (m.hardware.end_to_end_ms for m in analyzed(report) if m.hardware.end_to_end_ms), None
     )
     rows = [
         Row(

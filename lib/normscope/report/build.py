@@ -241,7 +241,7 @@ def _keep_failed(job: _Job, text: str) -> str:
     with suppress(NormscopeError):  # the notebook itself is kept, and the first error is the one to tell
         export_failed(kept, job.stage)
     _write_provenance(job)
-    return f"{text}. What ran is kept in {_publish_failed(job)}"
+    return f"{text.rstrip('.')}. What ran is kept in {_publish_failed(job)}"
 
 
 def _remove_all_but(kept: Path) -> None:

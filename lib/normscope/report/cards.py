@@ -65,7 +65,7 @@ def _gain_card(figures: KeyFigures) -> Html:
     if figures.gain is None:
         return _card("Potential gain", MISSING, "needs the end-to-end time")
     if not figures.gain.findings or figures.end_to_end_ms is None:
-        return _card("Potential gain", "below 0.5 %", "of GPU time, in every group of operations")
+        return _card("Potential gain", "below 0.5%", "of GPU time, in every group of operations")
     saved_ms = figures.gain.middle * figures.end_to_end_ms / 100
     span = f"{number(figures.gain.low, 1)} to {percent(figures.gain.high, 1)} of GPU time"
     return _card("Potential gain", percent(figures.gain.middle, 1), f"{span}, about {number(saved_ms, 2)} ms")

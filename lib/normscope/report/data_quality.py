@@ -13,7 +13,7 @@ from normscope.report.tables import Cell, Html, bullets, count_of, link, number,
 _MAX_NAMED = 20
 _NAME_WIDTH = 80
 ANOMALY_CAUSES = (
-    "More than 110 % of the roofline is not possible. Probable causes: the data stayed in a cache, the bytes "
+    "More than 110% of the roofline is not possible. Probable causes: the data stayed in a cache, the bytes "
     "or FLOPs of the performance model are too high for this kernel, or the peak in the metadata is too low."
 )
 
@@ -44,7 +44,7 @@ def _category_html(place: int, metrics: CategoryMetrics, listed: frozenset[str])
 def _points(place: int, metrics: CategoryMetrics, listed: frozenset[str]) -> Iterator[Cell]:
     quality = metrics.data_quality
     for title, indexes, explanation in (
-        ("above 110 % of the roofline (anomaly)", quality.anomalies, ANOMALY_CAUSES),
+        ("above 110% of the roofline (anomaly)", quality.anomalies, ANOMALY_CAUSES),
         (
             "with high variance between calls",
             quality.high_variance,

@@ -78,7 +78,7 @@ def _export_errors() -> Iterator[None]:
     try:
         yield
     except Exception as error:  # nbconvert and its template raise whatever they like
-        reason = printable(f"{type(error).__name__}: {error}")
+        reason = printable(" ".join(f"{type(error).__name__}: {error}".split()))
         message = (
             f"The report could not be written as HTML ({reason}); see that the disk has space, and try again."
         )

@@ -5,11 +5,12 @@ race for, with the user's IPython startup files. None of that may change a repor
 """
 
 import asyncio
+import contextvars
 import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -43,6 +44,22 @@ class Kernel(NamedTuple):
             lines = self.log.read_text(encoding="utf-8", errors="replace").split("\n")
             return next((line.strip() for line in reversed(lines) if line.strip()), "")
         return ""
+
+
+def in_own_loop(function: Callable[[], None]) -> None:
+    """Call ``function`` with an event loop of its own for Jupyter's libraries, which never close theirs."""
+
+    def call() -> None:
+        from jupyter_core.utils import ensure_event_loop  # noqa: PLC0415 - as below
+
+        try:
+            function()
+        finally:
+            loop = ensure_event_loop()
+            if not loop.is_running():  # as it is when a cell of a notebook makes a report
+                loop.close()
+
+    contextvars.Context().run(call)
 
 
 @contextmanager

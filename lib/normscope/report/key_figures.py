@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET
 
 from normscope.analysis.models import CategoryMetrics
-from normscope.report.results import LocatedOperation, Report, analysed, findings_of, operations_of
+from normscope.report.results import LocatedOperation, Report, analyzed, findings_of, operations_of
 
 
 class Bandwidth(msgspec.Struct, frozen=True):
@@ -45,7 +45,7 @@ def key_figures(report: Report) -> KeyFigures:
     The achieved bandwidth is the time-weighted mean of the operations' own, anomalies left out: all bytes
     over all time.
     """
-    categories = analysed(report)
+    categories = analyzed(report)
     operations = operations_of(report)
     end_to_end_ms = next((m.hardware.end_to_end_ms for m in categories if m.hardware.end_to_end_ms), None)
     return KeyFigures(

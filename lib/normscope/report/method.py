@@ -1,7 +1,7 @@
 """Method and hardware: the peaks the percentages refer to, and every formula in words."""
 
 from normscope.analysis.models import Hardware, Scope
-from normscope.report.results import Report, analysed
+from normscope.report.results import Report, analyzed
 from normscope.report.tables import Cell, Column, Html, Row, facts, name, number, table
 
 _STANDALONE = (
@@ -14,7 +14,7 @@ _STANDALONE = (
     (
         "Impact, efficiency known",
         "high = (100 - efficiency) ÷ 100 × kernel time ÷ end-to-end time × 100; low = 0.75 × high; mid = "
-        "0.875 × high. The high end is reached at the roofline. Operations that could save less than 0.01 % "
+        "0.875 × high. The high end is reached at the roofline. Operations that could save less than 0.01% "
         "are dropped.",
     ),
     (
@@ -24,9 +24,9 @@ _STANDALONE = (
     ),
     (
         "Findings",
-        "Estimates are grouped by bound type, library and efficiency band (0–30, 30–60, 60–100 %); those "
+        "Estimates are grouped by bound type, library and efficiency band (0–30, 30–60, 60–100%); those "
         "without a performance model by operation name. A group's impact is the sum of its members'. Groups "
-        "below 0.5 % of end-to-end time are dropped.",
+        "below 0.5% of end-to-end time are dropped.",
     ),
 )
 _COMPARATIVE = (
@@ -44,7 +44,7 @@ _COMPARATIVE = (
     (
         "Findings",
         "Estimates are grouped by bound type and library. A group's impact is the sum of its members'. "
-        "Groups below 0.5 % of end-to-end time are dropped.",
+        "Groups below 0.5% of end-to-end time are dropped.",
     ),
 )
 _ALWAYS = (
@@ -63,7 +63,7 @@ _ALWAYS = (
     ),
     (
         "High variance",
-        "std ÷ mean of the kernel time above 1, over more than 10 calls and 5 % of end-to-end time or more.",
+        "std ÷ mean of the kernel time above 1, over more than 10 calls and 5% of end-to-end time or more.",
     ),
 )
 _FORMULAS: dict[Scope, tuple[tuple[str, str], ...]] = {
@@ -75,7 +75,7 @@ _FORMULAS: dict[Scope, tuple[tuple[str, str], ...]] = {
 def method_html(report: Report) -> Html:
     """Return the hardware and its peaks as the metadata gives them, and the formulas of the scope."""
     devices: list[tuple[Hardware, list[str]]] = []
-    for metrics in analysed(report):
+    for metrics in analyzed(report):
         same = next((names for hardware, names in devices if hardware == metrics.hardware), None)
         if same is None:
             devices.append((metrics.hardware, [metrics.category]))

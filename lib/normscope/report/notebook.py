@@ -26,7 +26,7 @@ from normscope.report.operations import operations_html
 from normscope.report.prefix import analyze_through_prefix
 from normscope.report.results import (
     Report,
-    analysed,
+    analyzed,
     collect_results,
     encode_results,
     failed,
@@ -51,7 +51,7 @@ def open_report(  # noqa: PLR0913, PLR0917 - the notebook's parameters, one each
     command_prefix: str = "",
     top_n: int = 20,
 ) -> Report:
-    """Analyse every category of a run and return what the report is made of.
+    """Analyze every category of a run and return what the report is made of.
 
     Parameters
     ----------
@@ -60,11 +60,11 @@ def open_report(  # noqa: PLR0913, PLR0917 - the notebook's parameters, one each
     out_dir
         The folder the results go to.
     categories
-        The categories to analyse; empty for every normalization category of the run.
+        The categories to analyze; empty for every normalization category of the run.
     comparison_scope
         ``standalone`` or ``comparative``.
     command_prefix
-        Empty to analyse in this Python, ``cache`` to run the analysis through ``cache/cmd_prefix.txt``.
+        Empty to analyze in this Python, ``cache`` to run the analysis through ``cache/cmd_prefix.txt``.
     top_n
         How many operations the tables and figures show.
 
@@ -107,10 +107,10 @@ def _analyse(params: ReportParams, run_dir: Path) -> Report:
 
 def _analyse_category(params: ReportParams, run_dir: Path, category: str) -> Metrics:
     """Return the metrics of one category; a failure is one of its kinds, with the run's folder left out."""
-    analyse = analyze_through_prefix if params.command_prefix else analyze_category
+    analyze = analyze_through_prefix if params.command_prefix else analyze_category
     scope = params.comparison_scope
     try:
-        metrics = analyse(run_dir, category, scope)
+        metrics = analyze(run_dir, category, scope)
     except NormscopeError as failure:
         metrics = ErrorMetrics(category=category, error=str(failure), comparison_scope=scope, reason="failed")
     if isinstance(metrics, ErrorMetrics):
@@ -133,9 +133,9 @@ def show_figure(report: Report, name: str) -> None:
     from normscope.figures import ALL_FIGURES, save_chart  # noqa: PLC0415 - imports matplotlib
     from normscope.report.images import compact_png  # noqa: PLC0415 - imports Pillow
 
-    metrics = analysed(report)
+    metrics = analyzed(report)
     if not operations_of(report):
-        _display(paragraph("There is nothing to draw: no operation was analysed."), "No figure")
+        _display(paragraph("There is nothing to draw: no operation was analyzed."), "No figure")
         return
     chart = ALL_FIGURES[name](metrics, report.top_n)
     png = save_chart(chart, report.out_dir / "figures")[0]

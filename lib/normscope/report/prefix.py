@@ -34,7 +34,7 @@ def read_prefix(run_dir: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         message = (
             f"{PREFIX_FILE} can't be read in the run directory, and command_prefix asks for it; "
-            "write the command template there, or leave command_prefix empty to analyse in this Python."
+            "write the command template there, or leave command_prefix empty to analyze in this Python."
         )
         raise InputError(message) from error
     if PLACEHOLDER not in template:
@@ -44,7 +44,7 @@ def read_prefix(run_dir: Path) -> str:
 
 
 def prefixed_command(template: str, run_dir: Path, category: str, scope: Scope) -> str:
-    """Return the shell command that analyses ``category``, with every argument quoted."""
+    """Return the shell command that analyzes ``category``, with every argument quoted."""
     command = [
         *("python3", "-m", "normscope", "analyze"),
         *("--output-dir", str(run_dir), "--comparison-scope", scope, "--category", category),

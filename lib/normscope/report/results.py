@@ -62,13 +62,13 @@ class ReportResults(msgspec.Struct, frozen=True, kw_only=True):
     errors: tuple[str, ...]
 
 
-def analysed(report: Report) -> tuple[CategoryMetrics, ...]:
+def analyzed(report: Report) -> tuple[CategoryMetrics, ...]:
     """Return the categories whose analysis succeeded."""
     return tuple(m for m in report.metrics if isinstance(m, CategoryMetrics))
 
 
 def failed(report: Report) -> tuple[ErrorMetrics, ...]:
-    """Return the categories that have data which could not be analysed."""
+    """Return the categories that have data which could not be analyzed."""
     return tuple(m for m in report.metrics if isinstance(m, ErrorMetrics) and m.reason == "failed")
 
 
@@ -81,7 +81,7 @@ def status_of(report: Report) -> Status:
     """Return ``ERROR`` if any analysis failed, ``EMPTY`` if there is no operation at all, else ``OK``."""
     if failed(report):
         return "ERROR"
-    return "OK" if any(m.operations for m in analysed(report)) else "EMPTY"
+    return "OK" if any(m.operations for m in analyzed(report)) else "EMPTY"
 
 
 def operation_anchor(category_number: int, index: int) -> str:

@@ -8,6 +8,7 @@ that the last cell writes says ``complete``.
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +17,7 @@ import msgspec
 from normscope import errors
 from normscope.errors import KernelError, NormscopeError, NotebookError
 from normscope.escape import printable, shorten
-from normscope.report.kernel import Kernel, started_kernel
+from normscope.report.kernel import Kernel, in_own_loop, started_kernel
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 StepHook = Callable[[str, int, int], None]
 """Called as a step begins, with its name, its number from 1, and the number of steps."""
 
+_PARAMETER_TAGS = frozenset({"parameters", "injected-parameters"})
 _STEP_COMMENT = re.compile(r"papermill_description=(\S+)")
 _HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
 _TERMINAL_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -131,11 +133,14 @@ def run_notebook(
 def step_name(cells: "Sequence[NotebookNode]", index: int) -> str:
     """Return what the cell at ``index`` does, in words.
 
-    That is its ``# papermill_description=`` comment, else the nearest heading before it, else its number.
+    That is its ``# papermill_description=`` comment, else that it sets parameters, else the nearest heading
+    before it, else its number.
     """
     described = _STEP_COMMENT.search(cells[index].source)
     if described:
         return printable(described[1].replace("_", " "))
+    if _PARAMETER_TAGS.intersection(cells[index].metadata.get("tags", [])):
+        return "Parameters"
     for cell in reversed(cells[:index]):
         headings = _HEADING.findall(cell.source) if cell.cell_type == "markdown" else []
         if headings:
@@ -168,7 +173,7 @@ def _check_parameters_cell(notebook: Path) -> None:
 def _execute_with_retry(notebook: Path, params: Mapping[str, Any], limits: Limits, watch: _Watch) -> None:
     for attempt in range(1, _STARTS + 1):
         try:
-            return _execute(notebook, params, limits, watch)
+            return in_own_loop(partial(_execute, notebook, params, limits, watch))
         except _NotStartedError as error:
             if attempt == _STARTS:
                 message = f"the notebook's kernel didn't start ({error}); `normscope doctor` checks it"

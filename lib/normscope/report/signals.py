@@ -2,11 +2,12 @@
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import NoReturn
 
+_QUIET_S = 3.0
 _ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
@@ -14,10 +15,12 @@ _ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
 def ended_by_exception() -> Iterator[None]:
     """Within this block, Ctrl-C raises ``KeyboardInterrupt``; SIGTERM and SIGHUP raise ``SystemExit``.
 
-    The first signal is raised, later ones are ignored until the block is left, so that an impatient second
-    Ctrl-C doesn't cut the cleaning short. The exit status of ``SystemExit`` is 128 and the number of the
-    signal, as shells have it. A signal that is ignored or handled by the caller stays so; outside the main
-    thread nothing changes.
+    Signals that follow another within three seconds are ignored, so that an impatient second Ctrl-C doesn't
+    cut the cleaning short. One that comes later is raised again: Python swallows an exception that happens to
+    be raised in a destructor, and then the first signal was lost.
+
+    The exit status of ``SystemExit`` is 128 and the number of the signal, as shells have it. A signal that is
+    ignored or handled by the caller stays so; outside the main thread nothing changes.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -26,15 +29,20 @@ def ended_by_exception() -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in numbers}
     ours = [n for n in numbers if before[n] in {signal.SIG_DFL, signal.default_int_handler}]
 
-    def raise_once(number: int, _frame: FrameType | None) -> NoReturn:
-        for each in ours:
-            signal.signal(each, signal.SIG_IGN)
+    last_s = -_QUIET_S
+
+    def raise_now(number: int, _frame: FrameType | None) -> None:
+        nonlocal last_s
+        now_s = time.monotonic()
+        if now_s - last_s < _QUIET_S:
+            return
+        last_s = now_s
         if number == signal.SIGINT:
             raise KeyboardInterrupt
         raise SystemExit(128 + number)
 
     for number in ours:
-        signal.signal(number, raise_once)
+        signal.signal(number, raise_now)
     try:
         yield
     finally:

@@ -9,7 +9,6 @@ import msgspec
 from normscope.escape import MISSING, html_text, shorten
 
 NAME_WIDTH = 60
-_NO_BREAK = "\u00a0"
 _TABLE = re.compile(r"<table>.*?</table>", re.DOTALL)
 
 
@@ -55,7 +54,7 @@ def number(value: float | None, decimals: int = 2) -> str:
 def percent(value: float | None, decimals: int = 2) -> str:
     """Return ``value`` with a percent sign, or a dash where it is not known."""
     text = number(value, decimals)
-    return text if text == MISSING else f"{text}{_NO_BREAK}%"
+    return text if text == MISSING else f"{text}%"
 
 
 def count_of(amount: int, singular: str, plural: str | None = None) -> str:

@@ -43,7 +43,7 @@ def _outlook(report: Report, figures: KeyFigures) -> str:
     if figures.gain is None:
         return "Without the end-to-end time in the metadata no gain can be estimated."
     if not figures.gain.findings:
-        return "No group of operations could save 0.5 % of GPU time or more."
+        return "No group of operations could save 0.5% of GPU time or more."
     target = "trace 2" if report.comparison_scope == "comparative" else "the roofline"
     findings = count_of(figures.gain.findings, "finding")
     return (

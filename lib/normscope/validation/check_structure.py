@@ -105,7 +105,7 @@ def failure_problems(doc: Document, facts: Facts) -> Iterator[Problem]:
     elif facts.reason != "missing" and not (says_failed or (facts.reason is None and says_missing)):
         yield Problem(1, "the analysis failed, and the file doesn't say so", "add the line `Status: ERROR`")
     for span in (*doc.items, *doc.candidates, *doc.markers, *doc.tables):
-        message = "the file holds a finding, but the metrics file says that nothing was analysed"
+        message = "the file holds a finding, but the metrics file says that nothing was analyzed"
         yield Problem(span.line, message, "delete the finding")
 
 
