@@ -10,7 +10,7 @@ import msgspec
 from normscope.errors import InputError
 from normscope.trace.problems import ProblemLog
 from normscope.trace.raw import RawEvent
-from normscope.trace.repair import EVENT_KEYS, Salvage, read_object
+from normscope.trace.repair import EVENT_KEYS, Salvage, read_value
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 EVENT_LIST = re.compile(rb'"traceEvents"\s*:\s*(\[|[^\s])')
@@ -105,7 +105,7 @@ class TraceText:
             return f"{self._label} is empty; record the trace again."
         if not buffer:
             return f"{self._label} holds only white space; record the trace again."
-        if read_object(buffer.decode("utf-8", "replace")):
+        if read_value(buffer.decode("utf-8", "replace")):
             return (
                 f"{self._label} has no traceEvents, so it is no profiler trace; give one of torch.profiler."
             )
@@ -134,10 +134,10 @@ class TraceText:
     def _note_metadata(self, text: bytes, *, complete: bool) -> int:
         """Keep the entries of the object ``text``, and return its length in bytes."""
         decoded = text.decode("utf-8", "surrogateescape")
-        found = read_object(decoded)
-        if found:
-            self.metadata |= {key: value for key, value in found[0].items() if key != "traceEvents"}
-            return len(decoded[: found[1]].encode("utf-8", "surrogateescape"))
+        entries, end = read_value(decoded) or (None, 0)
+        if isinstance(entries, dict):
+            self.metadata |= {key: value for key, value in entries.items() if key != "traceEvents"}
+            return len(decoded[:end].encode("utf-8", "surrogateescape"))
         if complete:
             self._log.add(METADATA)
         else:

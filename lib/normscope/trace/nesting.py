@@ -14,8 +14,8 @@ Track = tuple[ThreadId, ThreadId]
 Timed = CpuOp | Span
 
 # Start, minus the duration, external id, name, index. A span sorts after those around it; of two with the
-# same times the one recorded first is the outer one. A launch has 1.0 for the duration, so that it sorts after
-# the spans that start with it, its end for the external id, and minus 1 minus its index.
+# same times the one recorded first is the outer one. A launch has 1.0 for the duration, so that it sorts
+# after the spans that start with it, its end for the external id, and minus 1 minus its index.
 _Item = tuple[float, float, float, str, int]
 _LAUNCH = 1.0
 

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Literal
 
 from normscope.errors import InputError
 from normscope.trace.collect import Collector
-from normscope.trace.decode import TraceText
+from normscope.trace.decode import CUT, TraceText
 from normscope.trace.events import DeviceProperties, GpuEvent, Trace, TraceInfo
 from normscope.trace.problems import ProblemLog
 from normscope.trace.repair import UNREADABLE
@@ -54,9 +54,10 @@ def read_trace(source: Path | BinaryIO | Literal["-"], on_progress: Progress | N
         collector = Collector(log)
         for events in text.batches():
             collector.take(events)
-    if not collector.event_count and (offset := log.first_offset(UNREADABLE)) is not None:
+    broken = [offset for what in (UNREADABLE, CUT) if (offset := log.first_offset(what)) is not None]
+    if broken and not collector.event_count:
         message = (
-            f"{label} is broken from byte {offset} on, and no event can be read; record the trace again."
+            f"{label} is broken or cut at byte {min(broken)}, and no event can be read; record it again."
         )
         raise InputError(message)
     return _trace(text, collector, log)

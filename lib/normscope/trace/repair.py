@@ -3,7 +3,6 @@
 import json
 import math
 import re
-from typing import Any
 
 import msgspec
 
@@ -53,16 +52,15 @@ _lenient = json.JSONDecoder(
 )
 
 
-def read_object(text: str, start: int = 0) -> tuple[dict[str, Any], int] | None:
-    """Return the JSON object that begins at ``start`` and where it ends, or None if there is none.
+def read_value(text: str, start: int = 0) -> tuple[object, int] | None:
+    """Return the JSON value that begins at ``start`` and where it ends, or None if there is none.
 
     Control characters, NaN and numbers of any size are accepted; what is no finite number becomes None.
     """
     try:
-        value, end = _lenient.raw_decode(text, start)
+        return _lenient.raw_decode(text, start)
     except (ValueError, RecursionError):
         return None
-    return (value, end) if isinstance(value, dict) else None
 
 
 class Salvage:
@@ -111,7 +109,7 @@ class Salvage:
         if text[start] == "]" and not INNER_LIST_END.match(text, start):
             self.ended = True
             return False
-        found = read_object(text, start)
+        found = read_value(text, start)
         if found:
             self._keep(found[0], start, found[1])
             return True
@@ -121,7 +119,7 @@ class Salvage:
         self._keep(self._repaired(text[start : boundary.start() + 1]), start, boundary.end())
         return True
 
-    def _keep(self, value: dict[str, Any] | None, start: int, end: int) -> None:
+    def _keep(self, value: object, start: int, end: int) -> None:
         self._position = end
         event = _as_event(value)
         if event is None:
@@ -131,14 +129,14 @@ class Salvage:
             self._log.add(NOT_UTF8, self._offset_of(start))
         self.events.append(event)
 
-    def _repaired(self, text: str) -> dict[str, Any] | None:
+    def _repaired(self, text: str) -> object:
         """Return the event of ``text`` with the usual faults mended, or None."""
         for what, mended in (
             (BACKSLASHES, _double_backslashes(text)),
             (NOT_JSON, _drop_loose(text)),
             (NOT_JSON, _drop_loose(_double_backslashes(text))),
         ):
-            found = read_object(mended)
+            found = read_value(mended)
             if found and found[1] == len(mended):
                 self._log.add(what, self._offset_of(self._position))
                 return found[0]
@@ -148,8 +146,8 @@ class Salvage:
         return self._offset + len(self._text[:position].encode("utf-8", "surrogateescape"))
 
 
-def _as_event(value: dict[str, Any] | None) -> RawEvent | None:
-    if value is None:
+def _as_event(value: object) -> RawEvent | None:
+    if not isinstance(value, dict):
         return None
     try:
         text = json.dumps(value, ensure_ascii=False)

@@ -38,7 +38,7 @@ def gpu_timeline(linked: LinkedTrace) -> Timeline:
     """Return how the GPU spent its time, as TraceLens counts it.
 
     Counted are the events whose launch is in the trace, or all if none has one, with their times as recorded:
-    an overrun is not clipped. Memsets count as computation, except those of ROCm, which TraceLens does not link.
+    an overrun is not clipped. Memsets are computation, except those of ROCm, which TraceLens does not link.
     """
     events = _counted(linked)
     computation: list[Interval] = []
