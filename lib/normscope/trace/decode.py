@@ -2,14 +2,14 @@
 
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from normscope.errors import InputError
 from normscope.trace.problems import ProblemLog
-from normscope.trace.raw import RawEvent
+from normscope.trace.raw import RawEvent, decode_events
 from normscope.trace.repair import EVENT_KEYS, Salvage, read_value
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -22,8 +22,6 @@ LARGEST_TAIL = 1 << 24
 CUT = "place where the trace breaks off; what comes before it was read"
 TRAILING = "bytes after the end of the trace were ignored"
 METADATA = "parts of the text around the events could not be read"
-
-_events = msgspec.json.Decoder(list[RawEvent])
 
 
 class TraceText:
@@ -38,7 +36,7 @@ class TraceText:
         self._label = label
         self._is_object = True
 
-    def batches(self) -> Iterator[list[RawEvent]]:
+    def batches(self) -> Iterator[Sequence[RawEvent]]:
         """Yield the events, many at a time; afterwards the other attributes are known."""
         buffer = self._read_head()
         checked = 0
@@ -63,13 +61,13 @@ class TraceText:
             self.bytes_read += len(piece)
             yield piece
 
-    def _decode(self, text: bytearray, behind: int) -> tuple[list[RawEvent], bytearray, bool]:
+    def _decode(self, text: bytearray, behind: int) -> tuple[Sequence[RawEvent], bytearray, bool]:
         """Return the events of ``text``, what is left of it, and whether the list was closed in it.
 
         ``behind`` is how many bytes before the end of what was read ``text`` begins.
         """
         try:
-            return _events.decode(b"[" + text + b"]"), bytearray(), False
+            return decode_events(b"[" + text + b"]", self._log), bytearray(), False
         except (ValueError, RecursionError, msgspec.DecodeError):
             salvage = Salvage(bytes(text), self.bytes_read - behind, self._log, last=False)
             return salvage.events, bytearray(salvage.rest), salvage.ended

@@ -7,7 +7,7 @@ import re
 import msgspec
 
 from normscope.trace.problems import ProblemLog
-from normscope.trace.raw import RawEvent
+from normscope.trace.raw import RawEvent, decode_events
 
 EVENT_KEYS = "ph|cat|name|pid|tid|ts|dur|args|s|bp"
 """The keys that an event may begin with. Not ``id``, with which the entries of deviceProperties begin."""
@@ -31,8 +31,6 @@ UNREADABLE = "events could not be read and were left out"
 BACKSLASHES = "events held lone backslashes, which were kept as they are"
 NOT_JSON = "events held numbers or commas that JSON does not allow, which were read as null or left out"
 NOT_UTF8 = "events held bytes that are not UTF-8, which were replaced"
-
-_one_event = msgspec.json.Decoder(RawEvent)
 
 
 def _finite(text: str) -> float | None:
@@ -121,13 +119,22 @@ class Salvage:
 
     def _keep(self, value: object, start: int, end: int) -> None:
         self._position = end
-        event = _as_event(value)
+        event = self._as_event(value)
         if event is None:
             self._log.add(UNREADABLE, self._offset_of(start))
             return
         if self._holds_undecoded and UNDECODED.search(self._text, start, end):
             self._log.add(NOT_UTF8, self._offset_of(start))
         self.events.append(event)
+
+    def _as_event(self, value: object) -> RawEvent | None:
+        if not isinstance(value, dict):
+            return None
+        try:
+            text = json.dumps([value], ensure_ascii=False)
+            return decode_events(SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text).encode(), self._log)[0]
+        except (ValueError, RecursionError, msgspec.DecodeError):
+            return None
 
     def _repaired(self, text: str) -> object:
         """Return the event of ``text`` with the usual faults mended, or None."""
@@ -144,16 +151,6 @@ class Salvage:
 
     def _offset_of(self, position: int) -> int:
         return self._offset + len(self._text[:position].encode("utf-8", "surrogateescape"))
-
-
-def _as_event(value: object) -> RawEvent | None:
-    if not isinstance(value, dict):
-        return None
-    try:
-        text = json.dumps(value, ensure_ascii=False)
-        return _one_event.decode(SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text).encode())
-    except (ValueError, RecursionError, msgspec.DecodeError):
-        return None
 
 
 def _double_backslashes(text: str) -> str:
