@@ -5,10 +5,12 @@
     NormscopeError            1  the analysis failed, or something unexpected did
     ├── UsageError            2  a wrong option or parameter
     ├── InputError            3  an input file can't be read or makes no sense
+    ├── NoNormsError          4  the trace holds no normalization
     ├── NotebookError         5  a cell of the notebook failed
     ├── KernelError           6  a cell timed out, or the kernel died or didn't start
     ├── ExportError           7  the HTML or the results could not be written
-    └── InvalidFindingsError  8  a findings file breaks its contract
+    ├── InvalidFindingsError  8  a findings file breaks its contract
+    └── NoGpuActivityError    9  the trace holds nothing that ran on a GPU
 
 A message is one sentence or two: what is wrong, where, and what to do next. It is shown to the user as it
 is, so it holds no traceback and no markup.
@@ -33,6 +35,12 @@ class InputError(NormscopeError):
     exit_code = 3
 
 
+class NoNormsError(NormscopeError):
+    """The trace holds no normalization."""
+
+    exit_code = 4
+
+
 class NotebookError(NormscopeError):
     """A cell of the notebook failed."""
 
@@ -55,3 +63,9 @@ class InvalidFindingsError(NormscopeError):
     """A findings file breaks its contract."""
 
     exit_code = 8
+
+
+class NoGpuActivityError(NormscopeError):
+    """The trace holds nothing that ran on a GPU."""
+
+    exit_code = 9

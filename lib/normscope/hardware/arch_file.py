@@ -28,7 +28,24 @@ def read_arch_file(path: Path) -> Peaks:
         The file can't be read, is no such object, or a figure is no positive number; the message names the
         key.
     """
-    data = _read_object(path)
+    return peaks_of_arch(_read_object(path), path)
+
+
+def peaks_of_arch(data: Mapping[str, Any], path: Path) -> Peaks:
+    """Return the figures in an object of TraceLens' architecture format.
+
+    Parameters
+    ----------
+    data
+        The object.
+    path
+        Where it comes from, for messages.
+
+    Raises
+    ------
+    InputError
+        A figure is missing or no positive number; the message names the key.
+    """
     name = data.get("name", path.stem)
     if not isinstance(name, str) or not name.strip():
         _refuse(path, "name", "should be text")

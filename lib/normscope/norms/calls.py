@@ -1,0 +1,190 @@
+"""The logical norm calls of a trace: one for each outermost norm op on a thread, with all its kernels.
+
+A norm op calls others (``aten::batch_norm`` > ``aten::_batch_norm_impl_index`` > ``aten::native_batch_norm``),
+and one call launches several kernels. Counting by name would count a call three times and its kernels once or
+thrice; so a kernel belongs to the outermost norm op around its launch, and to nothing else.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import msgspec
+
+from normscope.norms.cost import NormCost, describing_op, norm_cost
+from normscope.norms.ops import is_norm_op
+from normscope.trace.events import CpuOp, GpuEvent, OpArgs, ThreadId
+from normscope.trace.link import LinkedTrace
+from normscope.trace.nesting import NONE
+from normscope.trace.timeline import HIP_MEMSET
+
+# Ops that prepare or move tensors for a norm: their kernels are overhead of the call, not the norm itself.
+HELPER_OPS = frozenset(
+    (
+        *("aten::copy_", "aten::_to_copy", "aten::to", "aten::contiguous", "aten::clone", "aten::repeat"),
+        *("aten::fill_", "aten::zero_", "aten::zeros", "aten::expand", "aten::cat", "aten::reshape"),
+    )
+)
+# The reference names a call after its outermost op, but for these, which it names after the op below.
+_NAMED_AFTER_CHILD = {"aten::rms_norm": "aten::_fused_rms_norm"}
+
+
+class NormCall(msgspec.Struct, frozen=True, gc=False):
+    """One call of a normalization, with the GPU events under it as indices into the trace.
+
+    ``op`` is the outermost norm op; ``name`` and ``raw_args`` are those the reference reports the call under,
+    while ``cost`` comes from the op of the chain that sees the tensors as they are normalized.
+    """
+
+    op: int
+    name: str
+    pid: ThreadId
+    tid: ThreadId
+    ts_us: float
+    op_chain: tuple[str, ...]
+    raw_args: bytes
+    cost_name: str
+    cost: NormCost
+    norm_events: tuple[int, ...]
+    helper_events: tuple[int, ...]
+    norm_us: float
+    helper_us: float
+
+    @property
+    def kernel_us(self) -> float:
+        """Time of everything under the call, as the reference counts it."""
+        return self.norm_us + self.helper_us
+
+
+def norm_calls(linked: LinkedTrace) -> list[NormCall]:
+    """Return the norm calls of a trace that have GPU events, by the start of their op.
+
+    Times are the durations as recorded, in µs; events outside the profiled window belong to no call.
+    """
+    outermost = _Outermost(linked)
+    events: dict[int, list[int]] = defaultdict(list)
+    for index, op in enumerate(linked.op_of):
+        if op != NONE and (owner := outermost.of(op)) != NONE and is_counted(linked, index):
+            events[owner].append(index)
+    costs = _Costs()
+    ops = linked.trace.cpu_ops
+    calls = [_call(linked, owner, indices, costs) for owner, indices in events.items()]
+    return sorted(calls, key=lambda call: (ops[call.op].ts_us, call.op))
+
+
+def is_counted(linked: LinkedTrace, event: int) -> bool:
+    """Tell whether a GPU event counts: not outside the profiled window, and no memset of ROCm.
+
+    The reference doesn't link the latter, which PyTorch's libraries start beside their kernels.
+    """
+    launch = linked.launch_of[event]
+    is_memset = linked.trace.gpu_events[event].kind == "memset"
+    if is_memset and launch != NONE and linked.trace.launches[launch].name.startswith(HIP_MEMSET):
+        return False
+    return linked.how[event] != "outside window"
+
+
+class _Outermost:
+    """The outermost norm op around each op, worked out once per op."""
+
+    def __init__(self, linked: LinkedTrace) -> None:
+        ops = linked.trace.cpu_ops
+        is_norm = {name: is_norm_op(name) for name in {op.name for op in ops}}
+        self._is_norm = [is_norm[op.name] for op in ops]
+        self._parent_of = linked.parent_of
+        self._known: dict[int, int] = {}
+
+    def of(self, op: int) -> int:
+        """Return the outermost norm op around ``op``, or -1."""
+        path = []
+        while op != NONE and op not in self._known:
+            path.append(op)
+            op = self._parent_of[op]
+        found = NONE if op == NONE else self._known[op]
+        for each in reversed(path):
+            found = each if found == NONE and self._is_norm[each] else found
+            self._known[each] = found
+        return found
+
+
+class _Costs:
+    """Costs by op name and recorded arguments: equal calls are worked out once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[tuple[str, bytes], ...], tuple[str, NormCost]] = {}
+
+    def of(self, chain: Sequence[CpuOp]) -> tuple[str, NormCost]:
+        """Return which op of ``chain`` (norm ops, outermost first) describes the call, and what it costs."""
+        key = tuple((op.name, op.raw_args) for op in chain)
+        if key not in self._known:
+            named = [(op.name, op.args()) for op in chain]
+            place = describing_op(named)
+            name, args = named[place] if place is not None else (named[-1][0], OpArgs())
+            self._known[key] = (name, norm_cost(name, args))
+        return self._known[key]
+
+
+def _call(linked: LinkedTrace, owner: int, indices: list[int], costs: _Costs) -> NormCall:
+    trace = linked.trace
+    chains = {op: _chain_to(linked, op, owner) for op in {linked.op_of[i] for i in indices}}
+    norm_chain = max((_norms(trace.cpu_ops, chain) for chain in chains.values()), key=len)
+    helpers = {op for op, chain in chains.items() if _is_helper(trace.cpu_ops, chain)}
+    norm, helper = _split(linked, indices, helpers)
+    outer = trace.cpu_ops[owner]
+    shown = _shown(norm_chain)
+    cost_name, cost = costs.of(norm_chain)
+    return NormCall(
+        op=owner,
+        name=shown.name,
+        pid=outer.pid,
+        tid=outer.tid,
+        ts_us=outer.ts_us,
+        op_chain=tuple(op.name for op in norm_chain),
+        raw_args=shown.raw_args,
+        cost_name=cost_name,
+        cost=cost,
+        norm_events=norm,
+        helper_events=helper,
+        norm_us=_time_us(trace.gpu_events, norm),
+        helper_us=_time_us(trace.gpu_events, helper),
+    )
+
+
+def _chain_to(linked: LinkedTrace, op: int, owner: int) -> list[int]:
+    """Return the ops from ``owner`` down to ``op``."""
+    chain = []
+    for each in linked.chain(op):
+        chain.append(each)
+        if each == owner:
+            break
+    return chain[::-1]
+
+
+def _norms(ops: Sequence[CpuOp], chain: list[int]) -> list[CpuOp]:
+    return [ops[i] for i in chain if is_norm_op(ops[i].name)]
+
+
+def _is_helper(ops: Sequence[CpuOp], chain: list[int]) -> bool:
+    """Tell whether a helper op stands below the last norm op of ``chain``."""
+    names = [ops[i].name for i in chain]
+    last_norm = max(place for place, name in enumerate(names) if is_norm_op(name))
+    return any(name in HELPER_OPS for name in names[last_norm + 1 :])
+
+
+def _split(
+    linked: LinkedTrace, indices: list[int], helpers: set[int]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the events of the norm itself and those of its helpers; copies and memsets are helpers."""
+    events = linked.trace.gpu_events
+    helper = [i for i in indices if linked.op_of[i] in helpers or events[i].kind != "kernel"]
+    norm = [i for i in indices if i not in set(helper)]
+    return tuple(norm), tuple(helper)
+
+
+def _shown(norm_chain: list[CpuOp]) -> CpuOp:
+    outer = norm_chain[0]
+    child = _NAMED_AFTER_CHILD.get(outer.name)
+    return next((op for op in norm_chain if op.name == child), outer)
+
+
+def _time_us(events: Sequence[GpuEvent], indices: Sequence[int]) -> float:
+    return sum(events[i].dur_us for i in indices)

@@ -1,0 +1,93 @@
+"""Which GPU a trace comes from, and the peaks to hold its figures against."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from normscope.errors import UsageError
+from normscope.hardware.arch_file import peaks_of_arch, read_arch_file
+from normscope.hardware.match import match_gpu
+from normscope.hardware.registry import Gpu, Peaks, gpu, peaks_of
+from normscope.trace.events import Trace
+
+PeakKind = Literal["datasheet", "achievable"]
+SIMULATED_KEY = "normscope_simulated"
+HOW_TO_GIVE = "give it with --gpu KEY (`normscope gpus` lists them) or --gpu-file FILE"
+
+
+class GpuChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user says about the GPU: a key of the registry or an architecture file, and which peaks."""
+
+    key: str | None = None
+    file: Path | None = None
+    peaks: PeakKind = "datasheet"
+
+
+class TracedGpu(msgspec.Struct, frozen=True, kw_only=True):
+    """The GPU of a trace as far as it is known.
+
+    ``peaks`` is None where it isn't; ``message`` says how it was told, or how to give it.
+    ``achievable_gbps`` is the best published bandwidth in GB/s, shown beside the peak.
+    """
+
+    peaks: Peaks | None
+    key: str | None
+    achievable_gbps: float | None
+    message: str
+    is_simulated: bool = False
+
+
+def find_gpu(trace: Trace, choice: GpuChoice) -> TracedGpu:
+    """Return the GPU of a trace: as the user says, else as the trace says; never a guess.
+
+    Raises
+    ------
+    UsageError
+        Both a key and a file are given, or there is no such key.
+    InputError
+        The architecture file can't be read.
+    """
+    if choice.key is not None and choice.file is not None:
+        message = "--gpu and --gpu-file exclude each other; give one of them"
+        raise UsageError(message)
+    if choice.file is not None:
+        peaks = read_arch_file(choice.file)
+        return TracedGpu(
+            peaks=peaks, key=None, achievable_gbps=None, message=f"peaks as {choice.file.name} gives them"
+        )
+    if choice.key is not None:
+        return _of_registry(gpu(choice.key), choice.peaks, f"The GPU is {choice.key}, as given.")
+    simulated = trace.info.metadata.get(SIMULATED_KEY)
+    if isinstance(simulated, dict) and isinstance(simulated.get("gpu"), dict):
+        message = "The trace is simulated; the peaks are those that its simulated device declares."
+        peaks = peaks_of_arch(simulated["gpu"], Path(SIMULATED_KEY))
+        return TracedGpu(peaks=peaks, key=None, achievable_gbps=None, message=message, is_simulated=True)
+    devices = [_properties(device) for device in trace.info.devices]
+    match = match_gpu(devices, {e.device for e in trace.gpu_events if e.device is not None})
+    if match.gpu is None:
+        return TracedGpu(peaks=None, key=None, achievable_gbps=None, message=match.message)
+    return _of_registry(match.gpu, choice.peaks, match.message)
+
+
+def _of_registry(found: Gpu, kind: PeakKind, message: str) -> TracedGpu:
+    peaks = peaks_of(found, kind)
+    if peaks is None:
+        message = f"{found.name}: no {kind} bandwidth is published; {HOW_TO_GIVE}"
+    achievable = found.achievable_bandwidth_gbps
+    return TracedGpu(
+        peaks=peaks, key=found.key, achievable_gbps=achievable.value if achievable else None, message=message
+    )
+
+
+def _properties(device: Any) -> Mapping[str, Any]:  # noqa: ANN401 - a struct of the trace
+    return {
+        "id": device.id,
+        "name": device.name,
+        "totalGlobalMem": device.memory_bytes,
+        "computeMajor": device.compute_major,
+        "computeMinor": device.compute_minor,
+        "numSms": device.multiprocessors,
+        "warpSize": device.warp_size,
+    }

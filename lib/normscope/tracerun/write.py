@@ -1,0 +1,175 @@
+"""A trace becomes a run directory: tables, metadata, manifest, and what only the trace knows."""
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+
+from normscope.errors import NoGpuActivityError
+from normscope.files import write_atomically
+from normscope.hardware.registry import run_metadata
+from normscope.inputs.rundir import NORM_ANALYZER
+from normscope.norms.calls import NormCall, norm_calls
+from normscope.trace.events import Span
+from normscope.trace.link import LinkedTrace, link
+from normscope.trace.read import read_trace
+from normscope.trace.source import Progress
+from normscope.trace.timeline import Timeline, gpu_timeline
+from normscope.tracerun.coverage import coverage
+from normscope.tracerun.ops_table import ops_table
+from normscope.tracerun.peaks import GpuChoice, TracedGpu, find_gpu
+from normscope.tracerun.signatures import CATEGORIES, Signature, signatures
+from normscope.tracerun.summary import SUMMARY_FILE, TraceSummary, summarize
+
+CALLS_FILE = "norm_calls.csv"
+_DISPLAY_NAMES = {"norm_fwd": "NORM_fwd", "norm_bwd": "NORM_bwd"}
+
+
+def write_trace_run(
+    source: Path | BinaryIO | None,
+    folder: Path,
+    *,
+    label: str,
+    gpu: GpuChoice | None = None,
+    on_progress: Progress | None = None,
+) -> TraceSummary:
+    """Read a profiler trace and write it as a run directory in TraceLens' layout.
+
+    Parameters
+    ----------
+    source
+        The trace file, an open binary file, or None for standard input.
+    folder
+        The run directory; made where it isn't there.
+    label
+        The trace's name in what is written: no path.
+    gpu
+        What the user says about the GPU; by default the trace tells.
+    on_progress
+        Called with bytes read and the size of the file, or None.
+
+    Returns
+    -------
+    TraceSummary
+        What the trace holds, as also written to ``category_data/trace_summary.json``.
+
+    Raises
+    ------
+    InputError
+        The trace can't be read.
+    NoGpuActivityError
+        The trace holds no GPU event.
+    UsageError
+        The GPU can't be used as given.
+    """
+    trace = read_trace("-" if source is None else source, on_progress)
+    if not trace.gpu_events:
+        message = (
+            f"{label} holds {trace.event_count:,} events and none of them on a GPU; record it again on a "
+            "machine with a GPU, with ProfilerActivity.CUDA (which covers ROCm) among the activities"
+        )
+        raise NoGpuActivityError(message)
+    linked = link(trace)
+    calls = norm_calls(linked)
+    rows = signatures(linked, calls)
+    found = find_gpu(trace, gpu or GpuChoice())
+    timeline = gpu_timeline(linked)
+    summary = summarize(linked, calls, timeline, found, label, coverage(linked, calls))
+    _write(folder, linked, rows, timeline, found, summary)
+    return summary
+
+
+def _write(  # noqa: PLR0913, PLR0917 - everything that is written
+    folder: Path,
+    linked: LinkedTrace,
+    rows: Sequence[Signature],
+    timeline: Timeline,
+    found: TracedGpu,
+    summary: TraceSummary,
+) -> None:
+    common = _common_metadata(timeline, found, summary)
+    entries = []
+    for category in CATEGORIES.values():
+        own = [row for row in rows if row.category == category]
+        if not own:
+            continue
+        kernel_us = sum(call.kernel_us for row in own for call in row.calls)
+        data = folder / "category_data"
+        write_atomically(data / f"{category}_ops.csv", ops_table(linked, own, found.peaks))
+        metadata = common | {
+            "category": _DISPLAY_NAMES[category],
+            "category_name": category,
+            "time_breakdown": {"gpu_kernel_time_ms": round(kernel_us / 1e3, 3)},
+        }
+        _write_json(folder / "metadata" / f"{category}_metadata.json", metadata)
+        entries.append(_manifest_entry(category, len(own), kernel_us))
+    _write_json(folder / "category_data" / "category_manifest.json", common | {"categories": entries})
+    write_atomically(folder / "category_data" / CALLS_FILE, _calls_table(linked, rows))
+    _write_json(folder / "category_data" / SUMMARY_FILE, summary)
+
+
+def _write_json(path: Path, value: object) -> None:
+    write_atomically(path, msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n")
+
+
+def _common_metadata(timeline: Timeline, found: TracedGpu, summary: TraceSummary) -> dict[str, Any]:
+    total_ms = timeline.total_ms or 1.0
+    unknown: dict[str, object] = {"platform": None, "peak_hbm_bw_tbs": None, "max_achievable_tflops": {}}
+    return {
+        **(run_metadata(found.peaks) if found.peaks else unknown),
+        "trace_path": summary.label,
+        "output_dir": ".",
+        "comparison_scope": "standalone",
+        "gpu_utilization": {
+            "total_time_ms": timeline.total_ms,
+            "computation_time_percent": timeline.computation_ms / total_ms * 100,
+            "exposed_comm_time_percent": timeline.exposed_communication_ms / total_ms * 100,
+            "exposed_memcpy_time_percent": timeline.exposed_memcpy_ms / total_ms * 100,
+            "idle_time_percent": timeline.idle_ms / total_ms * 100,
+        },
+    }
+
+
+def _manifest_entry(category: str, signature_count: int, kernel_us: float) -> dict[str, Any]:
+    return {
+        "name": category,
+        "display_name": _DISPLAY_NAMES[category],
+        "skill": NORM_ANALYZER,
+        "tier": "compute_kernel",
+        "ops_count": signature_count,
+        "csv_file": f"./category_data/{category}_ops.csv",
+        "metadata_file": f"./metadata/{category}_metadata.json",
+        "gpu_kernel_time_ms": round(kernel_us / 1e3, 3),
+    }
+
+
+CALL_COLUMNS = (
+    *("category", "row", "call", "step", "op_start_us", "kernel_time_us", "norm_kernel_time_us"),
+    *("helper_kernel_time_us", "module"),
+)
+
+
+def _calls_table(linked: LinkedTrace, rows: Sequence[Signature]) -> bytes:
+    """Return every call: ``row`` is its place in the ops table of its category, times are in µs."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(CALL_COLUMNS)
+    place = dict.fromkeys(CATEGORIES.values(), 0)
+    for row in rows:
+        for number, (call, path) in enumerate(zip(row.calls, row.modules, strict=True)):
+            writer.writerow((row.category, place[row.category], number, *_call_cells(linked, call, path)))
+        place[row.category] += 1
+    return text.getvalue().encode("utf-8", "replace")
+
+
+def _call_cells(linked: LinkedTrace, call: NormCall, path: tuple[str, ...]) -> tuple[object, ...]:
+    step = _step_of(linked.trace.steps, call.ts_us)
+    return (step, call.ts_us, call.kernel_us, call.norm_us, call.helper_us, " > ".join(path))
+
+
+def _step_of(steps: Sequence[Span], ts_us: float) -> str:
+    """Return the name of the profiler step a call lies in, or nothing."""
+    return next((step.name for step in steps if step.ts_us <= ts_us <= step.end_us), "")
