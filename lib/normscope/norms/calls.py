@@ -1,6 +1,6 @@
 """The logical norm calls of a trace: one for each outermost norm op on a thread, with all its kernels.
 
-A norm op calls others (``aten::batch_norm`` > ``aten::_batch_norm_impl_index`` > ``aten::native_batch_norm``),
+A norm op calls others (``aten::batch_norm`` > ``_batch_norm_impl_index`` > ``native_batch_norm``),
 and one call launches several kernels. Counting by name would count a call three times and its kernels once or
 thrice; so a kernel belongs to the outermost norm op around its launch, and to nothing else.
 """
