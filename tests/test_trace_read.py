@@ -5,6 +5,7 @@ import gzip
 import io
 import itertools
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -508,3 +509,17 @@ def test_any_damage_gives_a_trace_or_one_sentence(junk: bytes, place: int, lost:
             assert str(error).isprintable()
         else:
             assert linked.trace.event_count <= 6
+
+
+def test_memory_follows_what_is_kept_and_not_the_size_of_the_file() -> None:
+    frames = [frame(f"module.py({turn}): a_function_with_a_long_name", turn, 1) for turn in range(30_000)]
+    content = as_json([*frames, *base_events()])
+    stream = io.BytesIO(content)
+    tracemalloc.start()
+    try:
+        trace = read_trace(stream)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert trace.python_frames == 30_000
+    assert peak < 0.2 * len(content)

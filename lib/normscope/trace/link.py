@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from normscope.trace.collector_pause import collector_paused
 from normscope.trace.events import CpuOp, GpuEvent, Problem, Span, Trace
 from normscope.trace.launches import find_launches
 from normscope.trace.nesting import NONE, Track, nest, tolerance_us
@@ -84,6 +85,7 @@ class LinkedTrace(msgspec.Struct, frozen=True):
         return tuple(reversed(names))
 
 
+@collector_paused()
 def link(trace: Trace) -> LinkedTrace:
     """Link each GPU event to its launch, and through it to the ops and modules around it.
 

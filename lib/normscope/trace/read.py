@@ -1,14 +1,12 @@
 """A profiler trace, from a file or a stream, with what was found wrong in it."""
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from normscope.errors import InputError
 from normscope.trace.collect import Collector
+from normscope.trace.collector_pause import collector_paused
 from normscope.trace.decode import CUT, TraceText
 from normscope.trace.events import DeviceProperties, GpuEvent, Trace, TraceInfo
 from normscope.trace.problems import ProblemLog
@@ -49,7 +47,7 @@ def read_trace(source: Path | BinaryIO | Literal["-"], on_progress: Progress | N
     """
     log = ProblemLog()
     label = str(source) if isinstance(source, Path) else "The trace"
-    with _garbage_collection_paused(), opened(standard_input() if source == "-" else source) as (file, size):
+    with collector_paused(), opened(standard_input() if source == "-" else source) as (file, size):
         text = TraceText(pieces(file, size, log, on_progress), log, label)
         collector = Collector(log)
         for events in text.batches():
@@ -101,15 +99,3 @@ def _device(entry: dict[str, Any]) -> DeviceProperties:
         name=name if isinstance(name, str) else None,
         **{field: number for field, number in numbers.items() if type(number) is int},
     )
-
-
-@contextmanager
-def _garbage_collection_paused() -> Iterator[None]:
-    """Keep the collector from walking over what is being built: none of it can form a cycle."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
