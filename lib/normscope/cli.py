@@ -26,57 +26,40 @@ app = App(
     help="Find GPU normalization layers that waste time, say why, and what to do.",
     version=__version__,
     help_epilogue=(
-        "Exit codes: 0 ok · 1 analysis failed · 2 usage · 3 input unreadable · 5 notebook failed · "
-        "6 timed out or kernel died · 7 export failed · 8 findings invalid"
+        "Exit codes: 0 ok · 1 analysis failed · 2 usage · 3 input unreadable · 4 no normalization · "
+        "5 notebook failed · 6 timed out or kernel died · 7 export failed · 8 findings invalid · "
+        "9 no GPU activity"
     ),
     help_format="plaintext",
     suppress_keyboard_interrupt=False,
 )
 
 
-@app.command
-def report(  # noqa: PLR0913 - one argument per option of the command
-    input: Annotated[str | None, Parameter(name="INPUT")] = None,  # noqa: A002 - the name in the help
-    /,
-    *,
-    out: Path | None = None,
-    comparison_scope: ScopeOption = None,
-    category: CategoryOption = [],  # noqa: B006 - never changed
-    top_n: int | None = None,
-    command_prefix: Literal["cache"] | None = None,
-    params: Path | None = None,
-    cell_timeout_s: int = 600,
-) -> None:
-    """Make the HTML report of a run.
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class GpuOptions:
+    """The GPU of a profiler trace.
 
     Parameters
     ----------
-    input
-        TraceLens run directory, or `sample` for the bundled simulated run.
-    out
-        Folder that becomes the report (default: outputs/NAME). A report that is there is replaced.
-    comparison_scope
-        standalone or comparative (default: what the run's manifest says).
-    category
-        Category such as norm_fwd; give it again for more (default: all).
-    top_n
-        Operations shown in figures and short tables (default: 20).
-    command_prefix
-        `cache` runs the analysis through the shell command in the run's cache/cmd_prefix.txt.
-    params
-        Parameter file (YAML, JSON or TOML); options given here win over it.
-    cell_timeout_s
-        Longest time for one step of the notebook, in seconds.
+    gpu
+        GPU of a trace that doesn't tell it: a key that `normscope gpus` lists.
+    gpu_file
+        GPU of a trace, as a file in TraceLens' architecture format (JSON; mem_bw_gbps in GB/s).
+    peaks
+        What a trace is held against: vendor's datasheet, or best published measurement.
     """
-    given = {
-        "run_dir": input,
-        "out_dir": None if out is None else str(out),
-        "comparison_scope": comparison_scope,
-        "categories": category or None,
-        "top_n": top_n,
-        "command_prefix": command_prefix,
-    }
-    commands.report({k: v for k, v in given.items() if v is not None}, params, cell_timeout_s)
+
+    gpu: str | None = None
+    gpu_file: Path | None = None
+    peaks: Literal["datasheet", "achievable"] | None = None
+
+    def given(self) -> dict[str, str]:
+        """Return the options that were given, by the names of the parameters."""
+        return {name: str(value) for name, value in vars(self).items() if value is not None}
+
+
+NO_GPU = GpuOptions()
 
 
 @Parameter(name="*")
@@ -100,15 +83,80 @@ class RunOptions:
 
 
 @app.command
-def analyze(options: RunOptions) -> None:
-    """Compute the metrics of a run: category_data/CATEGORY_metrics.json."""
-    commands.analyze(options.output_dir, options.comparison_scope, options.category)
+def report(  # noqa: PLR0913 - one argument per option of the command
+    input: Annotated[str | None, Parameter(name="INPUT", allow_leading_hyphen=True)] = None,  # noqa: A002 - the name in the help
+    /,
+    *,
+    out: Path | None = None,
+    comparison_scope: ScopeOption = None,
+    category: CategoryOption = [],  # noqa: B006 - never changed
+    top_n: int | None = None,
+    command_prefix: Literal["cache"] | None = None,
+    params: Path | None = None,
+    cell_timeout_s: int = 600,
+    gpu: GpuOptions = NO_GPU,
+) -> None:
+    """Make the HTML report of a run.
+
+    Parameters
+    ----------
+    input
+        Profiler trace (.json, .json.gz, or - for standard input), TraceLens run directory, or `sample`.
+    out
+        Folder that becomes the report (default: outputs/NAME). A report that is there is replaced.
+    comparison_scope
+        standalone or comparative (default: what the run's manifest says).
+    category
+        Category such as norm_fwd; give it again for more (default: all).
+    top_n
+        Operations shown in figures and short tables (default: 20).
+    command_prefix
+        `cache` runs the analysis through the shell command in the run's cache/cmd_prefix.txt.
+    params
+        Parameter file (YAML, JSON or TOML); options given here win over it.
+    cell_timeout_s
+        Longest time for one step of the notebook, in seconds.
+    """
+    given = {
+        "run_dir": input,
+        "out_dir": None if out is None else str(out),
+        "comparison_scope": comparison_scope,
+        "categories": category or None,
+        "top_n": top_n,
+        "command_prefix": command_prefix,
+    }
+    given |= gpu.given()
+    commands.report({k: v for k, v in given.items() if v is not None}, params, cell_timeout_s)
+
+
+@app.command
+def analyze(
+    trace: Annotated[str | None, Parameter(name="TRACE", allow_leading_hyphen=True)] = None,
+    /,
+    *,
+    options: RunOptions,
+    gpu: GpuOptions = NO_GPU,
+) -> None:
+    """Compute the metrics of a run: category_data/CATEGORY_metrics.json.
+
+    Parameters
+    ----------
+    trace
+        Profiler trace, - or `sample`: it becomes a run directory in --output-dir first, with findings.
+    """
+    commands.analyze(trace, options, gpu.given())
 
 
 @app.command
 def findings(options: RunOptions) -> None:
     """Compute the metrics and write the findings: category_findings/CATEGORY_findings.md."""
-    commands.findings(options.output_dir, options.comparison_scope, options.category)
+    commands.findings(options)
+
+
+@app.command
+def gpus() -> None:
+    """List the GPUs that normscope knows, with their keys and memory bandwidths."""
+    commands.gpus()
 
 
 @app.command
@@ -142,15 +190,15 @@ def validate(
 
 
 @app.command
-def sample(folder: Path = Path("sample_run"), /) -> None:
-    """Write the bundled simulated run to a folder, to see what an input looks like.
+def sample(file: Path = Path("simulated_step.json.gz"), /) -> None:
+    """Write the bundled simulated profiler trace, to see what an input looks like.
 
     Parameters
     ----------
-    folder
-        Folder to write; must be empty or not there.
+    file
+        File to write; compressed where its name ends in .gz.
     """
-    commands.sample(folder)
+    commands.sample(file)
 
 
 @app.command

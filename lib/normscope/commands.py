@@ -6,17 +6,21 @@ Heavy modules are reached through the package's lazy names, so that ``analyze`` 
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 import normscope
-from normscope.analysis.models import CategoryMetrics, ErrorMetrics, Metrics, Scope
+from normscope.analysis.models import CategoryMetrics, ErrorMetrics, Metrics
 from normscope.analysis.write import write_metrics
-from normscope.errors import InvalidFindingsError, NormscopeError
-from normscope.escape import file_stem, printable
+from normscope.errors import InvalidFindingsError, NoNormsError, NormscopeError, UsageError
+from normscope.escape import MISSING, file_stem, printable
 from normscope.files import write_atomically
 from normscope.inputs.rundir import category_paths, default_scope, find_categories
+
+if TYPE_CHECKING:
+    from normscope.cli import RunOptions
+    from normscope.tracerun.summary import TraceSummary
 
 SAMPLE = "sample"
 USUAL_CATEGORIES = ("norm_fwd", "norm_bwd")
@@ -25,38 +29,68 @@ USUAL_CATEGORIES = ("norm_fwd", "norm_bwd")
 def report(given: dict[str, Any], params_file: Path | None, cell_timeout_s: int) -> None:
     """Make a report, with a progress bar on a terminal and plain lines elsewhere."""
     from normscope.params import read_params  # noqa: PLC0415 - reads YAML, which only reports need
-    from normscope.progress import shown_steps  # noqa: PLC0415 - as above
+    from normscope.progress import shown_bytes, shown_steps  # noqa: PLC0415 - as above
     from normscope.report.run import Limits  # noqa: PLC0415 - as above
+    from normscope.report.source import is_trace, trace_label  # noqa: PLC0415 - as above
 
     options = (msgspec.structs.asdict(read_params(params_file)) if params_file else {}) | given
     run_dir = options.pop("run_dir", SAMPLE)
-    out_dir = options.pop("out_dir", None) or f"outputs/{file_stem(Path(run_dir).resolve().name)}"
-    if "comparison_scope" not in options and run_dir != SAMPLE:
+    name = trace_label(run_dir) if is_trace(run_dir) else Path(run_dir).resolve().name
+    out_dir = options.pop("out_dir", None) or f"outputs/{'sample' if run_dir == SAMPLE else file_stem(name)}"
+    if "comparison_scope" not in options and not is_trace(run_dir):
         options["comparison_scope"] = default_scope(Path(run_dir))
-    with shown_steps() as on_step:
+    with shown_bytes() as on_progress, shown_steps() as on_step:
         built = normscope.build_report(
-            run_dir, out_dir, on_step=on_step, limits=Limits(cell_s=cell_timeout_s), **options
+            run_dir,
+            out_dir,
+            on_step=on_step,
+            on_progress=on_progress,
+            limits=Limits(cell_s=cell_timeout_s),
+            **options,
         )
+    if not built.has_norms:
+        message = (
+            f"{name} holds no normalization, as an op or as a kernel; the report of its GPU time is {built.html}"
+        )
+        raise NoNormsError(message)
     if built.status == "EMPTY":
         _say("No normalization operations found; the report says so.")
     _say(str(built.html))
 
 
-def analyze(run_dir: Path, scope: Scope | None, categories: Sequence[str]) -> None:
-    """Write the metrics of each category; fail when one of them is an error."""
-    _finish([_analyzed(run_dir, c, scope) for c in categories or _found(run_dir)], _any_error)
+def analyze(trace: str | None, options: "RunOptions", choice: dict[str, str]) -> None:
+    """Write the metrics of each category; fail when one of them is an error.
+
+    A trace becomes a run directory in ``output_dir`` first, and its findings are written as well.
+    """
+    if trace is None:
+        _refuse_choice(choice)
+        found = _found(options)
+        _finish([_analyzed(options, category) for category in found], _any_error)
+        return
+    summary = _trace_to_run(trace, options.output_dir, choice)
+    found = options.category or find_categories(options.output_dir)
+    _finish([_with_findings(options, category) for category in found], _failed)
+    if not summary.has_norms:
+        message = f"{summary.label} holds no normalization, as an op or as a kernel"
+        raise NoNormsError(message)
 
 
-def findings(run_dir: Path, scope: Scope | None, categories: Sequence[str]) -> None:
+def gpus() -> None:
+    """Print the GPUs of the registry with their peaks."""
+    from normscope.hardware.registry import all_gpus  # noqa: PLC0415 - reads its data file
+
+    _say(f"{'key':<22} {'name':<42} {'peak GB/s':>9} {'achievable':>10}")
+    for gpu in all_gpus():
+        peak, best = gpu.peak_bandwidth_gbps, gpu.achievable_bandwidth_gbps
+        figures = [f"{figure.value:,.0f}" if figure else MISSING for figure in (peak, best)]
+        _say(f"{gpu.key:<22} {gpu.name:<42} {figures[0]:>9} {figures[1]:>10}")
+    _say("Peak: the vendor's datasheet. Achievable: the best published measurement. Both in GB/s, 1e9 bytes.")
+
+
+def findings(options: "RunOptions") -> None:
     """Write the metrics and the findings of each category; fail when an analysis failed."""
-    results = []
-    for category in categories or _found(run_dir):
-        metrics = _analyzed(run_dir, category, scope)
-        path = category_paths(run_dir, category).findings_md
-        write_atomically(path, normscope.render_findings(metrics).encode())
-        _say(str(path))
-        results.append(metrics)
-    _finish(results, _failed)
+    _finish([_with_findings(options, category) for category in _found(options)], _failed)
 
 
 def validate(file: Path, tier: str, scope: str, metrics: Path | None, *, fix: bool) -> None:
@@ -78,9 +112,9 @@ def validate(file: Path, tier: str, scope: str, metrics: Path | None, *, fix: bo
     raise InvalidFindingsError(message)
 
 
-def sample(folder: Path) -> None:
-    """Write the simulated run."""
-    _say(str(normscope.write_sample(folder)))
+def sample(file: Path) -> None:
+    """Write the simulated trace."""
+    _say(str(normscope.write_sample(file)))
 
 
 def doctor() -> None:
@@ -95,14 +129,43 @@ def doctor() -> None:
         raise NormscopeError(message)
 
 
-def _found(run_dir: Path) -> Sequence[str]:
-    return find_categories(run_dir) or USUAL_CATEGORIES
+def _found(options: "RunOptions") -> Sequence[str]:
+    return options.category or find_categories(options.output_dir) or USUAL_CATEGORIES
 
 
-def _analyzed(run_dir: Path, category: str, scope: Scope | None) -> Metrics:
-    metrics = normscope.analyze_category(run_dir, category, scope or default_scope(run_dir))
+def _trace_to_run(trace: str, folder: Path, choice: dict[str, str]) -> "TraceSummary":
+    """Write the run directory of a trace, or of the sample, to ``folder``."""
+    from normscope.params import make_params  # noqa: PLC0415 - as above
+    from normscope.progress import shown_bytes  # noqa: PLC0415 - as above
+    from normscope.report.source import trace_to_run  # noqa: PLC0415 - as above
+
+    with shown_bytes() as on_progress:
+        summary, _ = trace_to_run(make_params({"run_dir": trace, **choice}), folder, on_progress)
+    _say(summary.gpu_message)
+    return summary
+
+
+def _refuse_choice(choice: dict[str, str]) -> None:
+    if choice:
+        message = f"--{next(iter(choice)).replace('_', '-')} is for profiler traces; give the trace first"
+        raise UsageError(message)
+
+
+def _analyzed(options: "RunOptions", category: str) -> Metrics:
+    run_dir = options.output_dir
+    metrics = normscope.analyze_category(
+        run_dir, category, options.comparison_scope or default_scope(run_dir)
+    )
     path = write_metrics(run_dir, metrics)
     _say(f"{path}: {_summary(metrics)}")
+    return metrics
+
+
+def _with_findings(options: "RunOptions", category: str) -> Metrics:
+    metrics = _analyzed(options, category)
+    path = category_paths(options.output_dir, category).findings_md
+    write_atomically(path, normscope.render_findings(metrics).encode())
+    _say(str(path))
     return metrics
 
 

@@ -17,6 +17,7 @@ from normscope.escape import printable, shorten
 from normscope.inputs.rundir import category_paths
 
 SAMPLE = "sample"
+STDIN = "-"
 
 _Path = Annotated[str, msgspec.Meta(min_length=1, pattern=r"^[^\x00]*$")]
 
@@ -27,8 +28,8 @@ class ReportParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     Attributes
     ----------
     run_dir
-        The TraceLens run directory. The word ``sample`` always means the bundled simulated run; a folder of
-        that name is given as ``./sample``.
+        A profiler trace (``-`` for standard input) or a TraceLens run directory. The word ``sample`` always
+        means the bundled simulated trace; a file or folder of that name is given as ``./sample``.
     out_dir
         The folder that becomes the report.
     categories
@@ -39,6 +40,10 @@ class ReportParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         ``cache`` runs the analysis through the command in the run's ``cache/cmd_prefix.txt``.
     top_n
         How many operations the figures and short tables show.
+    gpu, gpu_file
+        The GPU of a trace that doesn't tell it: a key of the registry, or an architecture file.
+    peaks
+        What a trace is held against: the vendor's peaks, or the best published measurements.
     """
 
     run_dir: _Path = SAMPLE
@@ -47,15 +52,21 @@ class ReportParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     comparison_scope: Scope = "standalone"
     command_prefix: Literal["", "cache"] = ""
     top_n: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 20
+    gpu: str = ""
+    gpu_file: str = ""
+    peaks: Literal["datasheet", "achievable"] = "datasheet"
 
 
 _ALLOWED = {
-    "run_dir": "the path of a TraceLens run directory, or the word sample",
+    "run_dir": "the path of a profiler trace or of a TraceLens run directory, - or the word sample",
     "out_dir": "the path of a folder",
     "categories": "a list of category names such as [norm_fwd, norm_bwd], or [] for all",
     "comparison_scope": "standalone or comparative",
     "command_prefix": 'empty ("") or cache',
     "top_n": "a whole number from 1 to 1000",
+    "gpu": 'a key that `normscope gpus` lists, or empty ("") where the trace tells',
+    "gpu_file": 'the path of a file in TraceLens\' architecture format, or empty ("")',
+    "peaks": "datasheet or achievable",
 }
 
 

@@ -9,6 +9,25 @@ from tqdm import tqdm
 from normscope.escape import printable
 
 StepHook = Callable[[str, int, int], None]
+ByteHook = Callable[[int, int | None], None]
+
+
+@contextmanager
+def shown_bytes() -> Iterator[ByteHook]:
+    """Yield the function to call while a file is read, with the bytes read so far and its size or None.
+
+    Small files are read before a bar could be seen, so one appears only after a moment.
+    """
+    if not sys.stderr.isatty():
+        yield lambda _done, _size: None
+        return
+    with tqdm(unit="B", unit_scale=True, desc="Reading", file=sys.stderr, delay=0.5, leave=False) as bar:
+
+        def show(done: int, size: int | None) -> None:
+            bar.total = size
+            bar.update(done - bar.n)
+
+        yield show
 
 
 @contextmanager

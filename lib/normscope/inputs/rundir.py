@@ -69,7 +69,7 @@ def check_run_dir(run_dir: Path) -> None:
     if run_dir.is_dir():
         return
     what = "is a file, not a folder" if run_dir.exists() else "doesn't exist"
-    message = f"{run_dir} {what}; give a TraceLens run directory, the one that holds category_data/"
+    message = f"{run_dir} {what}; give a profiler trace or a TraceLens run directory"
     raise InputError(message)
 
 
@@ -89,7 +89,7 @@ def find_categories(run_dir: Path) -> tuple[str, ...]:
     if not data.is_dir() and not (run_dir / "metadata").is_dir():
         message = (
             f"{run_dir} has neither category_data/ nor metadata/; "
-            "give a TraceLens run directory, or `sample` for the bundled one"
+            "give a profiler trace, a TraceLens run directory, or `sample` for the bundled trace"
         )
         raise InputError(message)
     tables = {p.name.removesuffix(_OPS_SUFFIX) for p in data.glob(f"*norm*{_OPS_SUFFIX}")}

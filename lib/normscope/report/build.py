@@ -2,9 +2,7 @@
 
 import os
 import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -12,20 +10,20 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from normscope.errors import ExportError, NormscopeError, UsageError
-from normscope.inputs.rundir import check_run_dir, find_categories
 from normscope.params import SAMPLE, ReportParams, make_params
 from normscope.report.provenance import (
     FILE_NAME,
     FileRecord,
     encode_provenance,
-    input_records,
     make_provenance,
 )
 from normscope.report.publish import check_target, remove_report, staging, swap_in
 from normscope.report.run import SENTINEL, Limits, StepHook, run_notebook
 from normscope.report.scrub import Relabel, relabeler, scrub_folder, scrub_notebook
 from normscope.report.signals import ended_by_exception
+from normscope.report.source import opened_source
 from normscope.resources import notebook_path
+from normscope.trace.source import Progress
 
 REPORT_NOTEBOOK = "report.ipynb"
 FAILED_NOTEBOOK = "report.failed.ipynb"
@@ -33,11 +31,15 @@ _HERE = "."  # how a report names its own folder, so that it is the same whereve
 
 
 class BuiltReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A finished report: its folder, its page, and whether the run held any normalization operation."""
+    """A finished report: its folder, its page, and whether the run held any normalization operation.
+
+    ``has_norms`` is False only for a trace without any sign of a normalization, be it a kernel's name.
+    """
 
     out_dir: Path
     html: Path
     status: Literal["OK", "EMPTY"]
+    has_norms: bool = True
 
 
 class _Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,13 +62,14 @@ class _Job(NamedTuple):
     started_utc: datetime
 
 
-def build_report(
+def build_report(  # noqa: PLR0913 - two paths and what a caller may set
     run_dir: str | Path = SAMPLE,
     out_dir: str | Path = "outputs/sample",
     *,
     notebook: Path | None = None,
     limits: Limits = Limits(),  # noqa: B008 - an immutable tuple
     on_step: StepHook | None = None,
+    on_progress: Progress | None = None,
     **options: Any,  # noqa: ANN401 - checked by make_params
 ) -> BuiltReport:
     """Make the report of a run in ``out_dir``.
@@ -77,7 +80,8 @@ def build_report(
     Parameters
     ----------
     run_dir
-        A TraceLens run directory, or the word ``sample`` for the bundled simulated run.
+        A profiler trace, ``-`` for one on standard input, a TraceLens run directory, or the word ``sample``
+        for the bundled simulated trace.
     out_dir
         The folder that becomes the report; folders above it are made.
     notebook
@@ -86,6 +90,8 @@ def build_report(
         The time limits of a cell and of the kernel's start, in seconds.
     on_step
         Called as each step begins, with its name, its number from 1, and the number of steps.
+    on_progress
+        Called while a trace is read, with the bytes read so far and the size of the file or None.
     **options
         The other fields of :class:`normscope.params.ReportParams`.
 
@@ -95,6 +101,8 @@ def build_report(
         A parameter is wrong, or ``out_dir`` holds something that is not a report.
     InputError
         The run can't be read.
+    NoGpuActivityError
+        The trace holds nothing that ran on a GPU.
     NotebookError, KernelError
         The notebook failed; the message names the step, and where the notebook is kept.
     ExportError
@@ -105,16 +113,17 @@ def build_report(
     started_utc = datetime.now(UTC)
     params = make_params({"run_dir": _text(run_dir), "out_dir": _text(out_dir), **options})
     target = Path(params.out_dir)
-    with ended_by_exception(), _run_folder(params.run_dir) as run:
-        _check_folders(run, target)
-        inputs = input_records(run, params.categories or find_categories(run))
+    _check_targets(target)
+    with ended_by_exception(), opened_source(params, on_progress) as source:
+        run = source.folder
+        _check_apart(run, target)
         try:
             with staging(target) as stage:
                 job = _Job(
                     notebook=notebook or notebook_path(),
                     params=_absolute(params, run, stage),
                     shown=_shown(params),
-                    inputs=inputs,
+                    inputs=source.inputs,
                     target=target,
                     stage=stage,
                     relabel=_relabeler(params, run, stage),
@@ -125,7 +134,8 @@ def build_report(
             message = f"{target} can't be written ({error.strerror}); see that there is space and permission"
             raise ExportError(message) from None
         remove_report(_failed_folder(target))
-    return BuiltReport(out_dir=target, html=target / "report.html", status=status)
+    has_norms = status == "OK" or source.summary is None or source.summary.has_norms
+    return BuiltReport(out_dir=target, html=target / "report.html", status=status, has_norms=has_norms)
 
 
 def _text(path: str | Path) -> str:
@@ -134,21 +144,12 @@ def _text(path: str | Path) -> str:
     return os.path.join(".", text) if isinstance(path, Path) and text == SAMPLE else text  # noqa: PTH118 - keeps ./
 
 
-@contextmanager
-def _run_folder(run_dir: str) -> Iterator[Path]:
-    if run_dir != SAMPLE:
-        yield Path(run_dir).absolute()
-        return
-    from normscope.sample import write_sample  # noqa: PLC0415 - only the sample needs its generator
-
-    with tempfile.TemporaryDirectory(prefix="normscope-") as folder:
-        yield write_sample(Path(folder) / SAMPLE)
-
-
-def _check_folders(run: Path, target: Path) -> None:
-    check_run_dir(run)
+def _check_targets(target: Path) -> None:
     check_target(target)
     check_target(_failed_folder(target))
+
+
+def _check_apart(run: Path, target: Path) -> None:
     if run.resolve().is_relative_to(target.resolve()):
         message = f"the run lies in {target}, which the report would replace; choose another folder"
         raise UsageError(message)
@@ -159,13 +160,19 @@ def _failed_folder(target: Path) -> Path:
 
 
 def _absolute(params: ReportParams, run: Path, stage: Path) -> ReportParams:
-    """Return the parameters for the notebook, which names the sample itself, as what it is: simulated."""
-    run_dir = SAMPLE if params.run_dir == SAMPLE else str(run)
-    return msgspec.structs.replace(params, run_dir=run_dir, out_dir=str(stage))
+    """Return the parameters for the notebook, for which everything is a run directory."""
+    return msgspec.structs.replace(
+        params, run_dir=str(run), out_dir=str(stage), gpu="", gpu_file="", peaks="datasheet"
+    )
 
 
 def _shown(params: ReportParams) -> ReportParams:
-    return msgspec.structs.replace(params, run_dir=_label(params.run_dir), out_dir=_label(params.out_dir))
+    return msgspec.structs.replace(
+        params,
+        run_dir=_label(params.run_dir),
+        out_dir=_label(params.out_dir),
+        gpu_file=_label(params.gpu_file),
+    )
 
 
 def _relabeler(params: ReportParams, run: Path, stage: Path) -> Relabel:

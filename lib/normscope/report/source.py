@@ -1,0 +1,142 @@
+"""Where a report starts: a run directory, a trace or the bundled sample, each made a run directory."""
+
+import hashlib
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import msgspec
+
+from normscope.errors import InputError, UsageError
+from normscope.escape import file_stem, printable
+from normscope.inputs.rundir import check_run_dir, find_categories
+from normscope.params import SAMPLE, STDIN, ReportParams
+from normscope.report.provenance import FileRecord, input_records
+from normscope.trace.source import Progress
+from normscope.tracerun.peaks import GpuChoice
+from normscope.tracerun.summary import TraceSummary
+from normscope.tracerun.write import write_trace_run
+
+SAMPLE_LABEL = "simulated sample"
+_SAMPLE_FILE = "simulated_step.json.gz"
+_TRACE_SUFFIXES = (".gz", ".json", ".pt.trace")
+
+
+class RunSource(msgspec.Struct, frozen=True):
+    """A run directory to analyze, what was read for it, and, where it was a trace, what that holds."""
+
+    folder: Path
+    inputs: tuple[FileRecord, ...]
+    summary: TraceSummary | None = None
+
+
+@contextmanager
+def opened_source(params: ReportParams, on_progress: Progress | None = None) -> Iterator[RunSource]:
+    """Yield the run directory that ``params.run_dir`` stands for; one made of a trace is gone afterwards.
+
+    Raises
+    ------
+    InputError
+        There is nothing to read, or it makes no sense.
+    NoGpuActivityError
+        A trace holds nothing that ran on a GPU.
+    UsageError
+        The GPU can't be used as given.
+    """
+    path = Path(params.run_dir)
+    if not is_trace(params.run_dir):
+        check_run_dir(path)
+        _refuse_gpu(params)
+        folder = path.absolute()
+        yield RunSource(folder, input_records(folder, params.categories or find_categories(folder)))
+        return
+    with tempfile.TemporaryDirectory(prefix="normscope-") as made:
+        folder = Path(made) / file_stem(trace_label(params.run_dir))
+        summary, record = trace_to_run(params, folder, on_progress)
+        yield RunSource(folder, (record,), summary)
+
+
+def _refuse_gpu(params: ReportParams) -> None:
+    if params.gpu or params.gpu_file or params.peaks != "datasheet":
+        message = (
+            "gpu, gpu_file and peaks are for profiler traces; a run directory names its GPU and peaks in "
+            "metadata/, so correct them there"
+        )
+        raise UsageError(message)
+
+
+def is_trace(run_dir: str) -> bool:
+    """Tell whether a run is given as a profiler trace: a file, standard input, or the sample."""
+    return run_dir in (SAMPLE, STDIN) or Path(run_dir).is_file()
+
+
+def trace_label(run_dir: str) -> str:
+    """Return the name of a trace for people: its file name without the endings, no path."""
+    if run_dir == SAMPLE:
+        return SAMPLE_LABEL
+    if run_dir == STDIN:
+        return "standard input"
+    name = Path(run_dir).name
+    for suffix in _TRACE_SUFFIXES:
+        name = name.removesuffix(suffix)
+    return printable(name) or "trace"
+
+
+def trace_to_run(
+    params: ReportParams, folder: Path, on_progress: Progress | None = None
+) -> tuple[TraceSummary, FileRecord]:
+    """Write the run directory of the trace ``params.run_dir``; raises as `opened_source` does."""
+    label = trace_label(params.run_dir)
+    file = Path(params.gpu_file) if params.gpu_file else None
+    choice = GpuChoice(key=params.gpu or None, file=file, peaks=params.peaks)
+    if params.run_dir == STDIN:
+        stream = _Hashed(sys.stdin.buffer)
+        source = cast(BinaryIO, stream)
+        summary = write_trace_run(source, folder, label=label, gpu=choice, on_progress=on_progress)
+        return summary, stream.record()
+    with _trace_file(params.run_dir) as trace:
+        summary = write_trace_run(trace, folder, label=label, gpu=choice, on_progress=on_progress)
+        return summary, _record_of(trace)
+
+
+@contextmanager
+def _trace_file(run_dir: str) -> Iterator[Path]:
+    """Yield the trace file; that of the sample is made for the purpose."""
+    if run_dir != SAMPLE:
+        yield Path(run_dir)
+        return
+    from normscope.sample import write_sample  # noqa: PLC0415 - only the sample needs its generator
+
+    with tempfile.TemporaryDirectory(prefix="normscope-") as made:
+        yield write_sample(Path(made) / _SAMPLE_FILE)
+
+
+def _record_of(trace: Path) -> FileRecord:
+    try:
+        with trace.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        return FileRecord(path=trace.name, size_bytes=trace.stat().st_size, sha256=digest)
+    except OSError as error:
+        message = f"{trace} can't be read ({error.strerror}); check the path and its permissions"
+        raise InputError(message) from None
+
+
+class _Hashed:
+    """Standard input that remembers what went through it: it can't be read a second time."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._digest = hashlib.sha256()
+        self._size = 0
+
+    def read(self, size: int = -1, /) -> bytes:
+        data = self._stream.read(size)
+        self._digest.update(data)
+        self._size += len(data)
+        return data
+
+    def record(self) -> FileRecord:
+        return FileRecord(path="-", size_bytes=self._size, sha256=self._digest.hexdigest())
