@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import msgspec
 
 from normscope.norms.cost import NormCost, describing_op, norm_cost
-from normscope.norms.ops import is_norm_op
+from normscope.norms.models import Direction, Model
+from normscope.norms.ops import NORM_OPS, is_norm_op, select_layout
 from normscope.trace.events import CpuOp, GpuEvent, OpArgs, ThreadId
 from normscope.trace.link import LinkedTrace
 from normscope.trace.nesting import NONE
@@ -24,26 +25,33 @@ HELPER_OPS = frozenset(
         *("aten::fill_", "aten::zero_", "aten::zeros", "aten::expand", "aten::cat", "aten::reshape"),
     )
 )
+# This op leaves the norm to a batch norm below it; what it launches itself are copies of its parameters.
+_ONLY_PREPARES = "aten::instance_norm"
 # The reference names a call after its outermost op, but for these, which it names after the op below.
 _NAMED_AFTER_CHILD = {"aten::rms_norm": "aten::_fused_rms_norm"}
+_AUTOGRAD = "autograd::engine::evaluate_function"
 
 
-class NormCall(msgspec.Struct, frozen=True, gc=False):
+class NormCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One call of a normalization, with the GPU events under it as indices into the trace.
 
-    ``op`` is the outermost norm op; ``name`` and ``raw_args`` are those the reference reports the call under,
-    while ``cost`` comes from the op of the chain that sees the tensors as they are normalized.
+    ``op`` is the outermost norm op, ``op_chain`` the names of the norm ops from there inwards. The reference
+    reports the call under the name and the inputs of ``shown_op``, while ``cost`` comes from the op of the
+    chain that sees the tensors as they are normalized. ``is_recomputed`` marks a forward norm that ran again
+    in the backward pass, as activation checkpointing does.
     """
 
     op: int
+    shown_op: int
     name: str
+    op_chain: tuple[str, ...]
+    direction: Direction
+    is_recomputed: bool
+    cost: NormCost
+    model: Model
     pid: ThreadId
     tid: ThreadId
     ts_us: float
-    op_chain: tuple[str, ...]
-    raw_args: bytes
-    cost_name: str
-    cost: NormCost
     norm_events: tuple[int, ...]
     helper_events: tuple[int, ...]
     norm_us: float
@@ -110,16 +118,17 @@ class _Costs:
     """Costs by op name and recorded arguments: equal calls are worked out once."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[tuple[str, bytes], ...], tuple[str, NormCost]] = {}
+        self._known: dict[tuple[tuple[str, bytes], ...], tuple[Model, NormCost]] = {}
 
-    def of(self, chain: Sequence[CpuOp]) -> tuple[str, NormCost]:
-        """Return which op of ``chain`` (norm ops, outermost first) describes the call, and what it costs."""
+    def of(self, chain: Sequence[CpuOp]) -> tuple[Model, NormCost]:
+        """Return what the call of ``chain`` (norm ops, outermost first) computes, and what it costs."""
         key = tuple((op.name, op.raw_args) for op in chain)
         if key not in self._known:
             named = [(op.name, op.args()) for op in chain]
             place = describing_op(named)
             name, args = named[place] if place is not None else (named[-1][0], OpArgs())
-            self._known[key] = (name, norm_cost(name, args))
+            layout = select_layout(name, args.types) or NORM_OPS[name][0]
+            self._known[key] = (layout.model, norm_cost(name, args))
         return self._known[key]
 
 
@@ -130,18 +139,20 @@ def _call(linked: LinkedTrace, owner: int, indices: list[int], costs: _Costs) ->
     helpers = {op for op, chain in chains.items() if _is_helper(trace.cpu_ops, chain)}
     norm, helper = _split(linked, indices, helpers)
     outer = trace.cpu_ops[owner]
-    shown = _shown(norm_chain)
-    cost_name, cost = costs.of(norm_chain)
+    shown = _shown(trace.cpu_ops, norm_chain)
+    model, cost = costs.of([trace.cpu_ops[i] for i in norm_chain])
     return NormCall(
         op=owner,
-        name=shown.name,
+        shown_op=shown,
+        name=trace.cpu_ops[shown].name,
+        op_chain=tuple(trace.cpu_ops[i].name for i in norm_chain),
+        direction=model.direction,
+        is_recomputed=model.direction == "forward" and _in_backward_pass(linked, owner),
+        cost=cost,
+        model=model,
         pid=outer.pid,
         tid=outer.tid,
         ts_us=outer.ts_us,
-        op_chain=tuple(op.name for op in norm_chain),
-        raw_args=shown.raw_args,
-        cost_name=cost_name,
-        cost=cost,
         norm_events=norm,
         helper_events=helper,
         norm_us=_time_us(trace.gpu_events, norm),
@@ -159,31 +170,36 @@ def _chain_to(linked: LinkedTrace, op: int, owner: int) -> list[int]:
     return chain[::-1]
 
 
-def _norms(ops: Sequence[CpuOp], chain: list[int]) -> list[CpuOp]:
-    return [ops[i] for i in chain if is_norm_op(ops[i].name)]
+def _norms(ops: Sequence[CpuOp], chain: list[int]) -> list[int]:
+    return [i for i in chain if is_norm_op(ops[i].name)]
 
 
 def _is_helper(ops: Sequence[CpuOp], chain: list[int]) -> bool:
-    """Tell whether a helper op stands below the last norm op of ``chain``."""
+    """Tell whether a helper op stands below the last norm op of ``chain``, or that op only prepares."""
     names = [ops[i].name for i in chain]
     last_norm = max(place for place, name in enumerate(names) if is_norm_op(name))
-    return any(name in HELPER_OPS for name in names[last_norm + 1 :])
+    return names[last_norm] == _ONLY_PREPARES or any(name in HELPER_OPS for name in names[last_norm + 1 :])
 
 
 def _split(
     linked: LinkedTrace, indices: list[int], helpers: set[int]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the events of the norm itself and those of its helpers; copies and memsets are helpers."""
-    events = linked.trace.gpu_events
-    helper = [i for i in indices if linked.op_of[i] in helpers or events[i].kind != "kernel"]
-    norm = [i for i in indices if i not in set(helper)]
+    norm: list[int] = []
+    helper: list[int] = []
+    for i in indices:
+        is_helper = linked.op_of[i] in helpers or linked.trace.gpu_events[i].kind != "kernel"
+        (helper if is_helper else norm).append(i)
     return tuple(norm), tuple(helper)
 
 
-def _shown(norm_chain: list[CpuOp]) -> CpuOp:
-    outer = norm_chain[0]
-    child = _NAMED_AFTER_CHILD.get(outer.name)
-    return next((op for op in norm_chain if op.name == child), outer)
+def _shown(ops: Sequence[CpuOp], norm_chain: list[int]) -> int:
+    child = _NAMED_AFTER_CHILD.get(ops[norm_chain[0]].name)
+    return next((i for i in norm_chain if ops[i].name == child), norm_chain[0])
+
+
+def _in_backward_pass(linked: LinkedTrace, op: int) -> bool:
+    return any(linked.trace.cpu_ops[i].name.startswith(_AUTOGRAD) for i in linked.chain(op))
 
 
 def _time_us(events: Sequence[GpuEvent], indices: Sequence[int]) -> float:

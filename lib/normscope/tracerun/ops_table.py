@@ -10,8 +10,11 @@ from normscope.trace.link import LinkedTrace
 from normscope.tracerun.signatures import Signature, Spread, rates, roofline, spread
 
 _BYTES_PER_MIB = 1024.0 * 1024.0
-_TRUNCATED_NAME = 75
+_PER_TERA = 1e6
+"""Bytes per µs in one TB/s; also FLOPs per µs in one TFLOP/s."""
+_SHORT_NAME = 75
 _OP_CATEGORY = {"norm_fwd": "NORM_fwd", "norm_bwd": "NORM_bwd"}
+_SUFFIXES = {"mean": "mean", "std": "std", "median": "median", "min": "least", "max": "most"}
 
 Cells = dict[str, object]
 
@@ -21,145 +24,161 @@ def ops_table(linked: LinkedTrace, rows: Sequence[Signature], peaks: Peaks | Non
 
     A cell that isn't known is empty. Times are in µs, data moved in MiB per call.
     """
-    total_us = sum(call.kernel_us for row in rows for call in row.calls)
+    total_us = sum(row.kernel_us for row in rows)
     cumulative = 0.0
     table: list[Cells] = []
     for row in rows:
-        share = 100.0 * sum(call.kernel_us for call in row.calls) / total_us if total_us else 0.0
+        share = 100.0 * row.kernel_us / total_us if total_us else 0.0
         cumulative += share
-        table.append(_cells(linked, row, peaks) | _share_cells(row, share, cumulative))
+        table.append(
+            {
+                **_call_cells(linked.trace.cpu_ops, row),
+                **_rate_cells(row, peaks),
+                **_kernel_cells(linked, row),
+                "Percentage (%)": share,
+                "Cumulative Percentage (%)": cumulative,
+                "enhanced_category": row.category,
+                "display_name": _OP_CATEGORY[row.category],
+                **_own_cells(linked.trace.gpu_events, row),
+            }
+        )
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(
-        text, list(dict.fromkeys(c for cells in table for c in cells)), lineterminator="\n"
-    )
+    writer = csv.DictWriter(text, list(table[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(table)
     return text.getvalue().encode("utf-8", "replace")
 
 
-def _cells(linked: LinkedTrace, row: Signature, peaks: Peaks | None) -> Cells:
-    cost, first = row.first.cost, row.first
-    moved, flops = cost.bytes_moved, cost.flops
-    roof = roofline(first, peaks)
-    kernel_us = spread([call.kernel_us for call in row.calls])
+def _call_cells(ops: Sequence[CpuOp], row: Signature) -> Cells:
+    process, thread = row.thread
+    dims, types, strides, concrete = row.inputs
+    host_us = spread([ops[call.op].dur_us for call in row.calls])
     return {
         "name": row.name,
         "op category": _OP_CATEGORY[row.category],
-        "process_name": str(row.thread[0]),
-        "thread_name": f"thread {row.thread[1]}",
-        "Input Dims": _literal(row.args.dims),
-        "Input type": _literal(row.args.types),
-        "Input Strides": _literal(row.args.strides),
-        "Concrete Inputs": _literal(row.args.concrete),
+        "process_name": str(process),
+        "process_label": "CPU",
+        "thread_name": f"thread {thread}",
+        "Input Dims": dims,
+        "Input type": types,
+        "Input Strides": strides,
+        "Concrete Inputs": concrete,
+        "ex_UID": row.first.op,
         "operation_count": len(row.calls),
-        **_host_cells(linked.trace.cpu_ops, row),
+        "total_duration_us": host_us.total,
+        "mean_duration_us": host_us.mean,
+        "std_duration_us": host_us.std,
+        "duration_us_median": host_us.median,
+        "duration_us_min": host_us.least,
+        "duration_us_max": host_us.most,
+    }
+
+
+def _rate_cells(row: Signature, peaks: Peaks | None) -> Cells:
+    cost = row.first.cost
+    moved, flops = cost.bytes_moved, cost.flops
+    roof = roofline(row.first, peaks)
+    kernel_us = spread([call.kernel_us for call in row.calls])
+    percent = rates(row, 100.0 * roof.time_us if roof else None)
+    return {
         "GFLOPS": None if flops is None else flops / 1e9,
         "Data Moved (MB)": None if moved is None else moved / _BYTES_PER_MIB,
         "FLOPS/Byte": cost.flops_per_byte,
         "Compute Spec": cost.compute_spec,
         "Roofline Bound": roof.bound if roof else None,
-        **_spread_cells("TB/s", _known_spread([rate / 1e6 for rate in rates(row.calls, moved)])),
-        **_spread_cells("TFLOPS/s", _known_spread([rate / 1e6 for rate in rates(row.calls, flops)])),
+        **_spread_cells("TB/s", rates(row, None if moved is None else moved / _PER_TERA)),
+        **_spread_cells("TFLOPS/s", rates(row, None if flops is None else flops / _PER_TERA)),
         **_spread_cells("Kernel Time (µs)", kernel_us),
         "Kernel Time (µs)_sum": kernel_us.total,
         "Roofline Time (µs)_first": roof.time_us if roof else None,
-        **_spread_cells("Pct Roofline", _percent_of_roofline(row, roof.time_us if roof else None)),
-        "kernel_details_summary": repr(_kernel_details(linked.trace.gpu_events, row)),
-        "has_perf_model": moved is not None,
-        "entry_point": "Not found",
-        "call_stack_full": repr(_call_stack(linked, row)),
-        **_own_cells(row),
-    }
-
-
-def _host_cells(ops: Sequence[CpuOp], row: Signature) -> Cells:
-    durations = spread([ops[call.op].dur_us for call in row.calls])
-    return {
-        "total_duration_us": durations.total,
-        "mean_duration_us": durations.mean,
-        "std_duration_us": durations.std,
-        "duration_us_median": durations.median,
-        "duration_us_min": durations.least,
-        "duration_us_max": durations.most,
+        **_spread_cells("Pct Roofline", percent),
     }
 
 
 def _spread_cells(column: str, values: Spread | None) -> Cells:
+    return {f"{column}_{suffix}": getattr(values, field, None) for suffix, field in _SUFFIXES.items()}
+
+
+def _kernel_cells(linked: LinkedTrace, row: Signature) -> Cells:
+    kernels = _kernel_details(linked.trace.gpu_events, row)
+    short = [
+        {
+            "name": f"{name[:_SHORT_NAME]}..." if len(name := str(kernel["name"])) > _SHORT_NAME else name,
+            "stream": kernel["stream"],
+            "mean_duration_us": kernel["mean_duration_us"],
+        }
+        for kernel in kernels
+    ]
+    names = [str(kernel["name"]) for kernel in kernels]
+    frames = [*(f"nn.Module: {bare_module(name)}" for name in row.modules[0]), *row.first.op_chain]
     return {
-        f"{column}_{suffix}": None if values is None else getattr(values, field)
-        for suffix, field in (
-            *(("mean", "mean"), ("std", "std"), ("median", "median")),
-            *(("min", "least"), ("max", "most")),
-        )
+        "kernel_details_summary": repr(kernels),
+        "trunc_kernel_details": repr(short),
+        "perf_params": repr(_model_facts(row)),
+        "has_perf_model": row.first.cost.bytes_moved is not None,
+        "entry_point": "Not found",
+        "call_stack_full": repr([*frames, *(names if len(names) == 1 else [[name] for name in names])]),
     }
 
 
-def _known_spread(values: list[float]) -> Spread | None:
-    return spread(values) if values else None
+def bare_module(module: str) -> str:
+    """Return the name of a module without what the profiler puts in front: ``LayerNorm_0``."""
+    return module.removeprefix("nn.Module:").strip()
 
 
-def _percent_of_roofline(row: Signature, roofline_us: float | None) -> Spread | None:
-    return _known_spread([100.0 * rate for rate in rates(row.calls, roofline_us)])
+def _model_facts(row: Signature) -> Cells:
+    cost = row.first.cost
+    return {
+        "op_shape": cost.x_shape,
+        "dtype": cost.dtype,
+        "is_affine": cost.has_weight,
+        "has_bias": cost.has_bias,
+        "is_training": cost.training,
+        "output_mask": cost.output_mask,
+    }
 
 
-def _own_cells(row: Signature) -> Cells:
+def _kernel_details(events: Sequence[GpuEvent], row: Signature) -> list[Cells]:
+    """Return the kernels of the first call, each with its times over all calls with the same ones."""
+    places = [sorted((*call.norm_events, *call.helper_events)) for call in row.calls]
+    names = [events[i].name for i in places[0]]
+    alike = [each for each in places if [events[i].name for i in each] == names]
+    details: list[Cells] = []
+    for number, name in enumerate(names):
+        times_us = spread([events[each[number]].dur_us for each in alike])
+        details.append(
+            {
+                "name": name,
+                "stream": events[places[0][number]].stream,
+                "count": len(alike),
+                "total_duration_us": times_us.total,
+                "mean_duration_us": times_us.mean,
+                "median_duration_us": times_us.median,
+                "min_duration_us": times_us.least,
+                "max_duration_us": times_us.most,
+            }
+        )
+    return details
+
+
+def _own_cells(events: Sequence[GpuEvent], row: Signature) -> Cells:
     """Return the columns that TraceLens lacks: the norm's own kernels apart from casts and copies."""
     norm_us = spread([call.norm_us for call in row.calls])
-    bandwidth = _known_spread(
-        [rate / 1e6 for rate in rates(row.calls, row.first.cost.bytes_moved, norm_only=True)]
-    )
+    moved = row.first.cost.bytes_moved
+    bandwidth = rates(row, None if moved is None else moved / _PER_TERA, norm_only=True)
+    paths = dict.fromkeys(" > ".join(map(bare_module, path)) for path in row.modules if path)
     return {
         "Norm Kernel Time (µs)_sum": norm_us.total,
         "Norm Kernel Time (µs)_mean": norm_us.mean,
         "Helper Kernel Time (µs)_sum": sum(call.helper_us for call in row.calls),
         "Norm Kernel TB/s_mean": bandwidth.mean if bandwidth else None,
-        "module_paths": " | ".join(dict.fromkeys(" > ".join(path) for path in row.modules if path)),
+        "Overrun (µs)_sum": sum(_overrun_us(events[i]) for call in row.calls for i in call.norm_events),
+        "recomputed_calls": sum(call.is_recomputed for call in row.calls),
+        "module_paths": " | ".join(paths),
         "bytes_not_known_because": row.first.cost.missing_reason,
     }
 
 
-def _share_cells(row: Signature, share: float, cumulative: float) -> Cells:
-    return {
-        "Percentage (%)": share,
-        "Cumulative Percentage (%)": cumulative,
-        "enhanced_category": row.category,
-        "display_name": _OP_CATEGORY[row.category],
-    }
-
-
-def _kernel_details(events: Sequence[GpuEvent], row: Signature) -> list[dict[str, object]]:
-    """Return the kernels of the first call, each with its mean time over the calls that launched the same."""
-    names = [events[i].name for i in _events_of(row, 0)]
-    alike = [
-        places
-        for places in (_events_of(row, n) for n in range(len(row.calls)))
-        if [events[i].name for i in places] == names
-    ]
-    return [
-        {
-            "name": name,
-            "stream": events[alike[0][place]].stream,
-            "count": len(alike),
-            "mean_duration_us": sum(events[places[place]].dur_us for places in alike) / len(alike),
-        }
-        for place, name in enumerate(names)
-    ]
-
-
-def _events_of(row: Signature, call: int) -> list[int]:
-    return sorted((*row.calls[call].norm_events, *row.calls[call].helper_events))
-
-
-def _call_stack(linked: LinkedTrace, row: Signature) -> list[object]:
-    kernels = [linked.trace.gpu_events[i].name for i in _events_of(row, 0)]
-    frames = [*(f"nn.Module: {name}" for name in row.modules[0]), *row.first.op_chain]
-    return [*frames, *(kernels if len(kernels) == 1 else [[name] for name in kernels])]
-
-
-def _literal(value: object) -> str | None:
-    """Return recorded arguments as the Python literal that TraceLens writes: tuples all the way down."""
-    return None if value is None else repr(_as_tuples(value))
-
-
-def _as_tuples(value: object) -> object:
-    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
+def _overrun_us(event: GpuEvent) -> float:
+    """Return by how much an event claims to outlast the start of the next one on its stream, if it does."""
+    return 0.0 if event.clipped_dur_us is None else event.dur_us - event.clipped_dur_us

@@ -2,19 +2,18 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from normscope.errors import UsageError
 from normscope.hardware.arch_file import peaks_of_arch, read_arch_file
 from normscope.hardware.match import match_gpu
-from normscope.hardware.registry import Gpu, Peaks, gpu, peaks_of
-from normscope.trace.events import Trace
+from normscope.hardware.registry import Gpu, PeakKind, Peaks, gpu, peaks_of
+from normscope.trace.events import DeviceProperties, Trace
 
-PeakKind = Literal["datasheet", "achievable"]
 SIMULATED_KEY = "normscope_simulated"
-HOW_TO_GIVE = "give it with --gpu KEY (`normscope gpus` lists them) or --gpu-file FILE"
+HOW_TO_GIVE = "give its figures with --gpu-file FILE to see percentages"
 
 
 class GpuChoice(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,10 +52,8 @@ def find_gpu(trace: Trace, choice: GpuChoice) -> TracedGpu:
         message = "--gpu and --gpu-file exclude each other; give one of them"
         raise UsageError(message)
     if choice.file is not None:
-        peaks = read_arch_file(choice.file)
-        return TracedGpu(
-            peaks=peaks, key=None, achievable_gbps=None, message=f"peaks as {choice.file.name} gives them"
-        )
+        message = f"The peaks are those of {choice.file.name}, as given."
+        return TracedGpu(peaks=read_arch_file(choice.file), key=None, achievable_gbps=None, message=message)
     if choice.key is not None:
         return _of_registry(gpu(choice.key), choice.peaks, f"The GPU is {choice.key}, as given.")
     simulated = trace.info.metadata.get(SIMULATED_KEY)
@@ -74,14 +71,14 @@ def find_gpu(trace: Trace, choice: GpuChoice) -> TracedGpu:
 def _of_registry(found: Gpu, kind: PeakKind, message: str) -> TracedGpu:
     peaks = peaks_of(found, kind)
     if peaks is None:
-        message = f"{found.name}: no {kind} bandwidth is published; {HOW_TO_GIVE}"
+        message = f"{message} No {kind} bandwidth of {found.name} is published; {HOW_TO_GIVE}."
     achievable = found.achievable_bandwidth_gbps
     return TracedGpu(
         peaks=peaks, key=found.key, achievable_gbps=achievable.value if achievable else None, message=message
     )
 
 
-def _properties(device: Any) -> Mapping[str, Any]:  # noqa: ANN401 - a struct of the trace
+def _properties(device: DeviceProperties) -> Mapping[str, Any]:
     return {
         "id": device.id,
         "name": device.name,
@@ -89,5 +86,4 @@ def _properties(device: Any) -> Mapping[str, Any]:  # noqa: ANN401 - a struct of
         "computeMajor": device.compute_major,
         "computeMinor": device.compute_minor,
         "numSms": device.multiprocessors,
-        "warpSize": device.warp_size,
     }

@@ -1,17 +1,23 @@
 """Norm calls grouped as the reference groups them: by op, thread, shapes, types, strides and values."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from statistics import fmean, median, stdev
+import math
+from collections.abc import Iterable, Sequence
+from statistics import median
 
 import msgspec
 
 from normscope.hardware.registry import Peaks
 from normscope.norms.calls import NormCall
-from normscope.norms.ops import NORM_OPS
 from normscope.trace.events import OpArgs, ThreadId
 from normscope.trace.link import LinkedTrace
 
 CATEGORIES = {"forward": "norm_fwd", "backward": "norm_bwd"}
+LEAST_CLOCK_STEPS = 10
+"""A rate is known only where the kernel time is at least this many steps of the trace's clock."""
+_DEEPEST_ARGUMENT = 8
+
+Inputs = tuple[str | None, str | None, str | None, str | None]
+"""Shapes, types, strides and values as Python literals, the way TraceLens writes them; None: not recorded."""
 
 
 class Spread(msgspec.Struct, frozen=True):
@@ -29,65 +35,77 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
     """Calls that differ in nothing but time."""
 
     name: str
-    direction: str
+    category: str
     thread: tuple[ThreadId, ThreadId]
-    args: OpArgs
+    inputs: Inputs
     calls: tuple[NormCall, ...]
     modules: tuple[tuple[str, ...], ...]
-
-    @property
-    def category(self) -> str:
-        """The category that TraceLens' layout has for this direction."""
-        return CATEGORIES[self.direction]
+    resolution_us: float
 
     @property
     def first(self) -> NormCall:
         """The first call."""
         return self.calls[0]
 
+    @property
+    def kernel_us(self) -> float:
+        """Time of everything under all calls."""
+        return math.fsum(call.kernel_us for call in self.calls)
+
 
 def signatures(linked: LinkedTrace, calls: Iterable[NormCall]) -> list[Signature]:
     """Return the signatures of ``calls``, the one with the most kernel time first."""
+    ops = linked.trace.cpu_ops
+    inputs: dict[bytes, Inputs] = {}
     groups: dict[tuple[object, ...], list[NormCall]] = {}
     for call in calls:
-        groups.setdefault((call.name, call.pid, call.tid, call.raw_args), []).append(call)
-    merged: dict[tuple[object, ...], list[NormCall]] = {}
-    arguments: dict[tuple[object, ...], OpArgs] = {}
-    for (name, pid, tid, _), group in groups.items():
-        args = _args(group[0])
-        key = (name, pid, tid, repr((args.dims, args.types, args.strides, args.concrete)))
-        merged.setdefault(key, []).extend(group)
-        arguments[key] = args
-    found = [_signature(linked, arguments[key], group) for key, group in merged.items()]
-    return sorted(found, key=lambda s: -sum(call.kernel_us for call in s.calls))
+        text = ops[call.shown_op].raw_args
+        if text not in inputs:
+            inputs[text] = _inputs(ops[call.shown_op].args())
+        key = (call.name, call.direction, call.pid, call.tid, inputs[text])
+        groups.setdefault(key, []).append(call)
+    found = [_signature(linked, inputs[ops[group[0].shown_op].raw_args], group) for group in groups.values()]
+    return sorted(found, key=lambda row: -row.kernel_us)
 
 
-def _args(call: NormCall) -> OpArgs:
-    try:
-        return msgspec.json.decode(call.raw_args, type=OpArgs) if call.raw_args else OpArgs()
-    except (ValueError, RecursionError, msgspec.DecodeError):
-        return OpArgs()
+def _inputs(args: OpArgs) -> Inputs:
+    return _literal(args.dims), _literal(args.types), _literal(args.strides), _literal(args.concrete)
 
 
-def _signature(linked: LinkedTrace, args: OpArgs, group: list[NormCall]) -> Signature:
+def _literal(value: object) -> str | None:
+    return None if value is None else repr(_as_tuples(value, _DEEPEST_ARGUMENT))
+
+
+def _as_tuples(value: object, depth: int) -> object:
+    """Return nested lists as tuples; what is nested deeper than any argument, and objects, become None."""
+    if isinstance(value, list):
+        return tuple(_as_tuples(entry, depth - 1) for entry in value) if depth else None
+    return None if isinstance(value, dict) else value
+
+
+def _signature(linked: LinkedTrace, inputs: Inputs, group: list[NormCall]) -> Signature:
     calls = sorted(group, key=lambda call: call.ts_us)
     first = calls[0]
     return Signature(
         name=first.name,
-        direction=NORM_OPS[first.cost_name][0].model.direction,
+        category=CATEGORIES[first.direction],
         thread=(first.pid, first.tid),
-        args=args,
+        inputs=inputs,
         calls=tuple(calls),
         modules=tuple(linked.module_path(call.op) for call in calls),
+        resolution_us=linked.trace.resolution_us,
     )
 
 
 def spread(values: Sequence[float]) -> Spread:
     """Return the spread of ``values``, of which there is at least one."""
+    total = math.fsum(values)
+    mean = total / len(values)
+    squares = math.fsum((value - mean) ** 2 for value in values)
     return Spread(
-        total=sum(values),
-        mean=fmean(values),
-        std=stdev(values) if len(values) > 1 else None,
+        total=total,
+        mean=mean,
+        std=math.sqrt(squares / (len(values) - 1)) if len(values) > 1 else None,
         median=median(values),
         least=min(values),
         most=max(values),
@@ -117,11 +135,15 @@ def roofline(call: NormCall, peaks: Peaks | None) -> Roofline | None:
     return Roofline(memory_us, "MEMORY_BOUND")
 
 
-def rates(calls: Iterable[NormCall], amount: float | None, *, norm_only: bool = False) -> Iterator[float]:
-    """Yield ``amount`` ÷ time of each call that took time, per µs; nothing where the amount isn't known."""
-    if amount is None:
-        return
-    for call in calls:
-        time_us = call.norm_us if norm_only else call.kernel_us
-        if time_us > 0:
-            yield amount / time_us
+def is_too_short(row: Signature) -> bool:
+    """Tell whether the trace's clock is too coarse for the kernel times of ``row`` to give a rate."""
+    return row.kernel_us / len(row.calls) < LEAST_CLOCK_STEPS * row.resolution_us
+
+
+def rates(row: Signature, amount: float | None, *, norm_only: bool = False) -> Spread | None:
+    """Return the spread of ``amount`` ÷ time over the calls that took time, per µs; None where not known."""
+    if amount is None or is_too_short(row):
+        return None
+    times_us = [call.norm_us if norm_only else call.kernel_us for call in row.calls]
+    found = [amount / time_us for time_us in times_us if time_us > 0]
+    return spread(found) if found else None

@@ -1,17 +1,24 @@
 """What only the trace knows and a run directory has no place for: the GPU, the coverage, the troubles."""
 
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Sequence
+from operator import attrgetter
+
 import msgspec
 
 from normscope.norms.calls import NormCall
 from normscope.norms.models import formula
-from normscope.norms.ops import NORM_OPS
-from normscope.trace.events import Problem
+from normscope.trace.events import Problem, Span
 from normscope.trace.link import LinkedTrace
 from normscope.trace.timeline import Timeline
 from normscope.tracerun.coverage import NORM_UNMODELED, NORM_WITHOUT_OP, Coverage
 from normscope.tracerun.peaks import TracedGpu
+from normscope.tracerun.signatures import Signature, is_too_short
 
 SUMMARY_FILE = "trace_summary.json"
+TOO_SHORT = "norm calls are too short for the trace's clock, so they have no bandwidth"
+ODD_STEPS = "profiler steps have more or fewer norm calls on the GPU than most others"
 
 
 class FormulaNote(msgspec.Struct, frozen=True):
@@ -24,8 +31,19 @@ class FormulaNote(msgspec.Struct, frozen=True):
     assumption: str
 
 
+class StepCalls(msgspec.Struct, frozen=True):
+    """A profiler step and the norm calls in it that reached the GPU."""
+
+    name: str
+    call_count: int
+
+
 class TraceSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A trace in a few figures; times in ms, bandwidth in GB/s."""
+    """A trace in a few figures: times in ms where the name says nothing else, bandwidth in GB/s.
+
+    ``call_count``, ``norm_us`` and ``helper_us`` are those of all norm calls; ``recomputed_count`` of them
+    are forward norms in the backward pass. ``resolution_us`` is the step of the trace's clock.
+    """
 
     schema_version: str = "1.0"
     label: str
@@ -38,9 +56,11 @@ class TraceSummary(msgspec.Struct, frozen=True, kw_only=True):
     timeline: Timeline
     coverage: Coverage
     call_count: int
+    recomputed_count: int
     norm_us: float
     helper_us: float
-    steps: tuple[str, ...]
+    resolution_us: float
+    steps: tuple[StepCalls, ...]
     has_shapes: bool
     has_modules: bool
     is_truncated: bool
@@ -59,6 +79,7 @@ class TraceSummary(msgspec.Struct, frozen=True, kw_only=True):
 def summarize(  # noqa: PLR0913, PLR0917 - the parts of a summary
     linked: LinkedTrace,
     calls: list[NormCall],
+    rows: Sequence[Signature],
     timeline: Timeline,
     found: TracedGpu,
     label: str,
@@ -66,6 +87,7 @@ def summarize(  # noqa: PLR0913, PLR0917 - the parts of a summary
 ) -> TraceSummary:
     """Return the summary of a trace."""
     trace = linked.trace
+    steps = _steps(trace.steps, calls)
     return TraceSummary(
         label=label,
         is_simulated=found.is_simulated,
@@ -77,21 +99,41 @@ def summarize(  # noqa: PLR0913, PLR0917 - the parts of a summary
         timeline=timeline,
         coverage=covered,
         call_count=len(calls),
+        recomputed_count=sum(call.is_recomputed for call in calls),
         norm_us=sum(call.norm_us for call in calls),
         helper_us=sum(call.helper_us for call in calls),
-        steps=tuple(step.name for step in trace.steps),
+        resolution_us=trace.resolution_us,
+        steps=steps,
         has_shapes=any(call.cost.x_shape is not None for call in calls),
         has_modules=bool(trace.modules),
         is_truncated=trace.truncated,
         event_count=trace.event_count,
-        problems=(*trace.problems, *linked.problems),
+        problems=(*trace.problems, *linked.problems, *_doubts(rows, steps)),
         formulas=_formulas(calls),
     )
 
 
+def _steps(steps: Sequence[Span], calls: Sequence[NormCall]) -> tuple[StepCalls, ...]:
+    counts = Counter(step_of(steps, call.ts_us) for call in calls)
+    return tuple(StepCalls(step.name, counts[place]) for place, step in enumerate(steps))
+
+
+def step_of(steps: Sequence[Span], ts_us: float) -> int | None:
+    """Return which of the profiler ``steps``, which are in order of time, holds a moment; None for none."""
+    place = bisect_right(steps, ts_us, key=attrgetter("ts_us")) - 1
+    return place if place >= 0 and ts_us <= steps[place].end_us else None
+
+
+def _doubts(rows: Sequence[Signature], steps: Sequence[StepCalls]) -> list[Problem]:
+    """Return what is doubtful about the calls: rates that the clock can't give, steps that lost kernels."""
+    too_short = sum(len(row.calls) for row in rows if is_too_short(row))
+    usual = Counter(step.call_count for step in steps).most_common(1)
+    odd = sum(step.call_count != usual[0][0] for step in steps)
+    return [Problem(what, count) for what, count in ((TOO_SHORT, too_short), (ODD_STEPS, odd)) if count]
+
+
 def _formulas(calls: list[NormCall]) -> tuple[FormulaNote, ...]:
-    models = dict.fromkeys(NORM_OPS[call.cost_name][0].model for call in calls)
-    notes = [formula(model) for model in models]
+    notes = [formula(model) for model in dict.fromkeys(call.model for call in calls)]
     return tuple(
         FormulaNote(n.title, n.bytes_moved, n.flops or "", n.source, n.assumption or "") for n in notes
     )

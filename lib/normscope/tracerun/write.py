@@ -8,21 +8,20 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from normscope.errors import NoGpuActivityError
+from normscope.errors import ExportError, NoGpuActivityError
 from normscope.files import write_atomically
 from normscope.hardware.registry import run_metadata
-from normscope.inputs.rundir import NORM_ANALYZER
+from normscope.inputs.rundir import NORM_ANALYZER, CategoryPaths, category_paths
 from normscope.norms.calls import NormCall, norm_calls
-from normscope.trace.events import Span
 from normscope.trace.link import LinkedTrace, link
 from normscope.trace.read import read_trace
 from normscope.trace.source import Progress
 from normscope.trace.timeline import Timeline, gpu_timeline
 from normscope.tracerun.coverage import coverage
-from normscope.tracerun.ops_table import ops_table
+from normscope.tracerun.ops_table import bare_module, ops_table
 from normscope.tracerun.peaks import GpuChoice, TracedGpu, find_gpu
 from normscope.tracerun.signatures import CATEGORIES, Signature, signatures
-from normscope.tracerun.summary import SUMMARY_FILE, TraceSummary, summarize
+from normscope.tracerun.summary import SUMMARY_FILE, TraceSummary, step_of, summarize
 
 CALLS_FILE = "norm_calls.csv"
 _DISPLAY_NAMES = {"norm_fwd": "NORM_fwd", "norm_bwd": "NORM_bwd"}
@@ -77,7 +76,7 @@ def write_trace_run(
     rows = signatures(linked, calls)
     found = find_gpu(trace, gpu or GpuChoice())
     timeline = gpu_timeline(linked)
-    summary = summarize(linked, calls, timeline, found, label, coverage(linked, calls))
+    summary = summarize(linked, calls, rows, timeline, found, label, coverage(linked, calls))
     _write(folder, linked, rows, timeline, found, summary)
     return summary
 
@@ -94,21 +93,32 @@ def _write(  # noqa: PLR0913, PLR0917 - everything that is written
     entries = []
     for category in CATEGORIES.values():
         own = [row for row in rows if row.category == category]
+        paths = category_paths(folder, category)
         if not own:
+            _remove_older(paths)
             continue
-        kernel_us = sum(call.kernel_us for row in own for call in row.calls)
-        data = folder / "category_data"
-        write_atomically(data / f"{category}_ops.csv", ops_table(linked, own, found.peaks))
+        kernel_us = sum(row.kernel_us for row in own)
+        write_atomically(paths.ops_csv, ops_table(linked, own, found.peaks))
         metadata = common | {
             "category": _DISPLAY_NAMES[category],
             "category_name": category,
             "time_breakdown": {"gpu_kernel_time_ms": round(kernel_us / 1e3, 3)},
         }
-        _write_json(folder / "metadata" / f"{category}_metadata.json", metadata)
+        _write_json(paths.metadata_json, metadata)
         entries.append(_manifest_entry(category, len(own), kernel_us))
     _write_json(folder / "category_data" / "category_manifest.json", common | {"categories": entries})
     write_atomically(folder / "category_data" / CALLS_FILE, _calls_table(linked, rows))
     _write_json(folder / "category_data" / SUMMARY_FILE, summary)
+
+
+def _remove_older(paths: CategoryPaths) -> None:
+    """Remove what an earlier run left of a category that this trace doesn't have."""
+    for path in (paths.ops_csv, paths.metadata_json, paths.metrics_json, paths.findings_md):
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            message = f"{path}: can't be replaced ({error.strerror}); give an empty folder"
+            raise ExportError(message) from None
 
 
 def _write_json(path: Path, value: object) -> None:
@@ -116,7 +126,6 @@ def _write_json(path: Path, value: object) -> None:
 
 
 def _common_metadata(timeline: Timeline, found: TracedGpu, summary: TraceSummary) -> dict[str, Any]:
-    total_ms = timeline.total_ms or 1.0
     unknown: dict[str, object] = {"platform": None, "peak_hbm_bw_tbs": None, "max_achievable_tflops": {}}
     return {
         **(run_metadata(found.peaks) if found.peaks else unknown),
@@ -125,12 +134,16 @@ def _common_metadata(timeline: Timeline, found: TracedGpu, summary: TraceSummary
         "comparison_scope": "standalone",
         "gpu_utilization": {
             "total_time_ms": timeline.total_ms,
-            "computation_time_percent": timeline.computation_ms / total_ms * 100,
-            "exposed_comm_time_percent": timeline.exposed_communication_ms / total_ms * 100,
-            "exposed_memcpy_time_percent": timeline.exposed_memcpy_ms / total_ms * 100,
-            "idle_time_percent": timeline.idle_ms / total_ms * 100,
+            "computation_time_percent": _percent(timeline.computation_ms, timeline),
+            "exposed_comm_time_percent": _percent(timeline.exposed_communication_ms, timeline),
+            "exposed_memcpy_time_percent": _percent(timeline.exposed_memcpy_ms, timeline),
+            "idle_time_percent": _percent(timeline.idle_ms, timeline),
         },
     }
+
+
+def _percent(part_ms: float, timeline: Timeline) -> float | None:
+    return 100 * part_ms / timeline.total_ms if timeline.total_ms > 0 else None
 
 
 def _manifest_entry(category: str, signature_count: int, kernel_us: float) -> dict[str, Any]:
@@ -148,7 +161,7 @@ def _manifest_entry(category: str, signature_count: int, kernel_us: float) -> di
 
 CALL_COLUMNS = (
     *("category", "row", "call", "step", "op_start_us", "kernel_time_us", "norm_kernel_time_us"),
-    *("helper_kernel_time_us", "module"),
+    *("helper_kernel_time_us", "is_recomputed", "module"),
 )
 
 
@@ -166,10 +179,7 @@ def _calls_table(linked: LinkedTrace, rows: Sequence[Signature]) -> bytes:
 
 
 def _call_cells(linked: LinkedTrace, call: NormCall, path: tuple[str, ...]) -> tuple[object, ...]:
-    step = _step_of(linked.trace.steps, call.ts_us)
-    return (step, call.ts_us, call.kernel_us, call.norm_us, call.helper_us, " > ".join(path))
-
-
-def _step_of(steps: Sequence[Span], ts_us: float) -> str:
-    """Return the name of the profiler step a call lies in, or nothing."""
-    return next((step.name for step in steps if step.ts_us <= ts_us <= step.end_us), "")
+    step = step_of(linked.trace.steps, call.ts_us)
+    name = "" if step is None else linked.trace.steps[step].name
+    times_us = (call.ts_us, call.kernel_us, call.norm_us, call.helper_us)
+    return (name, *times_us, call.is_recomputed, " > ".join(map(bare_module, path)))
