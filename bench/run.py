@@ -10,6 +10,14 @@ from commands import analyze_against_pandas, report_against_papermill
 from measure import Outcome, environment_note
 from normscope.sample import write_sample
 from scaling import grows_linearly, judging_beats_a_row_loop
+from traces import (
+    analyze_against_decoding_and_pandas,
+    core_against_decoding,
+    graph_grows_linearly,
+    large_trace,
+    measured_traces,
+    nesting_grows_linearly,
+)
 
 REAL_RUN = Path(__file__).resolve().parents[2] / "shared" / "tracelens_runs" / "resnet_checkpoint_mi300x"
 
@@ -28,6 +36,13 @@ def _outcomes(folder: Path) -> Iterator[Outcome]:
     yield grows_linearly(folder)
     yield judging_beats_a_row_loop(folder)
     yield report_against_papermill(folder)
+    sample = write_sample(folder / "simulated_step.json.gz")
+    for trace in measured_traces(sample):
+        yield core_against_decoding(trace, folder)
+        yield analyze_against_decoding_and_pandas(trace, folder)
+    yield graph_grows_linearly(folder)
+    yield nesting_grows_linearly(folder)
+    yield from large_trace(folder)
 
 
 def _run_dir(folder: Path) -> Path:

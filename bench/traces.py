@@ -1,0 +1,178 @@
+"""Reading profiler traces: time against a decoder that keeps nothing, memory against the size of the file."""
+
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from commands import NORMSCOPE
+from floor_trace import skip_through
+from measure import Outcome, call_seconds, measure_in_turn, process_seconds, show_seconds
+from normscope.analysis.analyze import analyze_category
+from normscope.findings.render import render_findings
+from normscope.inputs.rundir import find_categories
+from normscope.sample.large_trace import generate_large_trace
+from normscope.trace.link import link
+from normscope.trace.read import read_trace
+from normscope.tracerun.write import write_trace_run
+
+TRACES = Path(__file__).resolve().parents[2] / "shared" / "traces"
+MEASURED = ("owlv2_mi300x", "sd35_compiled_mi300x", "resnet_checkpoint_mi300x")
+FLOOR = Path(__file__).resolve().parent / "floor_trace.py"
+CORE_PAIRS, PROCESS_PAIRS, LARGE_PAIRS, GROWTH_ROUNDS = 9, 7, 2, 5
+LARGE_BYTES = 1_000_000_000
+
+Event = dict[str, object]
+
+
+def measured_traces(sample: Path) -> list[Path]:
+    """Return the real traces, or the sample where the reference data is not beside the checkout."""
+    found = [path for name in MEASURED if (path := TRACES / f"{name}.json.gz").is_file()]
+    return found or [sample]
+
+
+def core_against_decoding(trace: Path, folder: Path) -> Outcome:
+    """From the file to metrics and findings, in this process."""
+
+    def core() -> None:
+        run_dir = folder / "core"
+        shutil.rmtree(run_dir, ignore_errors=True)
+        write_trace_run(trace, run_dir, label=trace.name)
+        for category in find_categories(run_dir):
+            render_findings(analyze_category(run_dir, category))
+
+    pairs = measure_in_turn(
+        lambda: call_seconds(core), lambda: call_seconds(lambda: skip_through(trace)), CORE_PAIRS
+    )
+    return Outcome(
+        claim=f"{trace.name} to metrics and findings in process, against skipping through it",
+        measured=show_seconds(pairs.ours),
+        floor=show_seconds(pairs.floor),
+        ratio=pairs.ratio,
+        bound=3.0,
+    )
+
+
+def analyze_against_decoding_and_pandas(trace: Path, folder: Path) -> Outcome:
+    """``normscope analyze`` of a trace, against a process that skips through it and one importing pandas."""
+    ours: list[str | Path] = [NORMSCOPE, "analyze", trace, "--output-dir", folder / "whole"]
+    skipping: list[str | Path] = [sys.executable, FLOOR, trace]
+    pandas: list[str | Path] = [sys.executable, "-c", "import pandas"]
+    pairs = measure_in_turn(
+        lambda: process_seconds(ours, folder),
+        lambda: process_seconds(skipping, folder) + process_seconds(pandas, folder),
+        PROCESS_PAIRS,
+    )
+    return Outcome(
+        claim=f"normscope analyze {trace.name}, against skipping through it and importing pandas",
+        measured=show_seconds(pairs.ours),
+        floor=show_seconds(pairs.floor),
+        ratio=pairs.ratio,
+        bound=1.5,
+    )
+
+
+def large_trace(folder: Path) -> Iterator[Outcome]:
+    """Time and peak memory of a trace of 1 GB, most of it Python frames."""
+    trace = folder / "large.json"
+    generate_large_trace(trace, LARGE_BYTES)
+    size_mib = trace.stat().st_size / 2**20
+    ours: list[str | Path] = [NORMSCOPE, "analyze", trace, "--output-dir", folder / "large_run"]
+    pairs = measure_in_turn(
+        lambda: process_seconds(ours, folder),
+        lambda: process_seconds([sys.executable, FLOOR, trace], folder),
+        LARGE_PAIRS,
+    )
+    yield Outcome(
+        claim=f"normscope analyze of a trace of {size_mib:.0f} MiB, against skipping through it",
+        measured=show_seconds(pairs.ours),
+        floor=show_seconds(pairs.floor),
+        ratio=pairs.ratio,
+        bound=5.0,
+    )
+    peak_mib = _peak_memory_mib(ours, folder)
+    trace.unlink()
+    yield Outcome(
+        claim="peak memory of the same, against the size of the trace",
+        measured=f"{peak_mib:.0f} MiB",
+        floor=f"{size_mib:.0f} MiB",
+        ratio=peak_mib / size_mib,
+        bound=0.6,
+    )
+
+
+def _peak_memory_mib(command: list[str | Path], folder: Path) -> float:
+    """Return the peak resident memory of a process."""
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL) as process:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    return usage.ru_maxrss / 1024
+
+
+def graph_grows_linearly(folder: Path) -> Outcome:
+    """Time per kernel of 50,000 kernels under one graph launch, against 10,000."""
+    return _growth(folder, "kernels under one graph launch", _graph, (10_000, 50_000))
+
+
+def nesting_grows_linearly(folder: Path) -> Outcome:
+    """Time per op of ops nested 1,000 deep, against 100 deep, with as many ops in both."""
+    return _growth(folder, "ops nested as deep", _nested, (100, 1_000), per_item=False)
+
+
+def _growth(
+    folder: Path,
+    what: str,
+    make: Callable[[int], list[Event]],
+    sizes: tuple[int, int],
+    *,
+    per_item: bool = True,
+) -> Outcome:
+    traces = []
+    for size in sizes:
+        path = folder / f"growth_{size}.json"
+        path.write_text(json.dumps({"traceEvents": make(size)}), encoding="utf-8")
+        traces.append(path)
+    small, large = (
+        statistics.median(call_seconds(lambda: link(read_trace(path))) for _ in range(GROWTH_ROUNDS))  # noqa: B023
+        for path in traces
+    )
+    scale = sizes[1] / sizes[0] if per_item else 1.0
+    return Outcome(
+        claim=f"time for {sizes[1]:,} {what}, against {sizes[0]:,}" + (", each" if per_item else ""),
+        measured=show_seconds([large]),
+        floor=show_seconds([small]),
+        ratio=large / small / scale,
+        bound=1.5,
+    )
+
+
+def _event(cat: str, name: str, ts: float, dur: float, **more: object) -> Event:
+    return {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": 1, "ts": ts, "dur": dur, **more}
+
+
+def _graph(kernels: int) -> list[Event]:
+    launch = _event("cuda_runtime", "cudaGraphLaunch", 0, 5, args={"correlation": 1})
+    return [
+        launch,
+        *(
+            _event("kernel", f"kernel_{i % 40}", 10 + i, 0.9, args={"correlation": 1, "stream": 7})
+            for i in range(kernels)
+        ),
+    ]
+
+
+def _nested(depth: int) -> list[Event]:
+    total = 50_000
+    ops = []
+    for number in range(total // depth):
+        start = number * 10_000.0
+        ops += [_event("cpu_op", f"op_{i}", start + i, 5_000.0 - 2 * i) for i in range(depth)]
+        ops.append(
+            _event("cuda_runtime", "cudaLaunchKernel", start + depth, 1, args={"correlation": number + 1})
+        )
+        ops.append(_event("kernel", "k", start + depth + 5, 3, args={"correlation": number + 1, "stream": 7}))
+    return ops
