@@ -1,0 +1,231 @@
+"""Real traces give the reference's rows: equal, or different by what is proven, and by nothing else."""
+
+import ast
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import reference_bytes
+from normscope.norms.calls import NormCall, norm_calls
+from normscope.trace.link import LinkedTrace, link
+from normscope.trace.read import read_trace
+from written_run import Row, WrittenRun, known, number, written
+
+TRACES = (
+    "bert_small_h100",
+    "bert_small_mi300x",
+    "compiled_llama_layer",
+    "norm_layers_mi300x",
+    "owlv2_h100",
+    "owlv2_mi300x",
+    "qwen15_mi300x",
+    "resnet_checkpoint_mi300x",
+    "sd35_compiled_mi300x",
+    "sglang_decode_graph_mi300x",
+    "sglang_prefill_mi300x",
+    "vit_h100",
+    "vit_mi300x",
+    "vllm_eager_b200",
+    "vllm_piecewise_graph",
+)
+RECORDED = ("Input Dims", "Input type", "Input Strides", "Concrete Inputs")
+TIMELINE = {
+    "total_time": "total_ms",
+    "computation_time": "computation_ms",
+    "exposed_comm_time": "exposed_communication_ms",
+    "exposed_memcpy_time": "exposed_memcpy_ms",
+    "busy_time": "busy_ms",
+    "idle_time": "idle_ms",
+}
+MIB = 2**20
+EXACT = 1e-9
+Expected = dict[str, Any]
+
+
+class Compared(NamedTuple):
+    """A trace as we write it and as the reference reports it."""
+
+    name: str
+    run: WrittenRun
+    expected: Expected
+    pairs: list[tuple[Row, Expected]]
+    linked: LinkedTrace
+
+
+@pytest.fixture(scope="module", params=TRACES)
+def compared(
+    request: pytest.FixtureRequest, shared: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Compared:
+    name: str = request.param
+    trace = shared / "traces" / f"{name}.json.gz"
+    run = written(trace, tmp_path_factory.mktemp(name))
+    expected = json.loads((shared / "traces" / "expected" / f"{name}.json").read_text())
+    pairs = paired(run.rows, expected["norm_rows"])
+    return Compared(name, run, expected, pairs, link(read_trace(trace)))
+
+
+def paired(rows: list[Row], expected: list[Expected]) -> list[tuple[Row, Expected]]:
+    """Pair rows of the same name, inputs and count; of several alike the times decide."""
+    ours, theirs = defaultdict(list), defaultdict(list)
+    for row in rows:
+        key = (row["name"], *(row[column] for column in RECORDED), float(row["operation_count"]))
+        ours[key].append(row)
+    for entry in expected:
+        recorded = ("input_dims", "input_type", "input_strides", "concrete_inputs")
+        theirs[(entry["name"], *(entry[field] for field in recorded), entry["count"])].append(entry)
+    assert set(ours) == set(theirs)
+    return [
+        pair
+        for key, group in theirs.items()
+        for pair in zip(
+            sorted(ours[key], key=lambda row: known(row, "Kernel Time (µs)_sum")),
+            sorted(group, key=lambda entry: float(entry["kernel_time_us_sum"])),
+            strict=True,
+        )
+    ]
+
+
+def test_every_trace_with_figures_of_the_reference_is_compared(shared: Path) -> None:
+    files = (shared / "traces" / "expected").glob("*.json")
+    assert {file.stem for file in files if "_vs_" not in file.stem} == set(TRACES)
+
+
+def test_names_inputs_and_counts_are_the_references(compared: Compared) -> None:
+    # paired() has compared them; what is left is that nothing stands on one side only
+    assert len(compared.pairs) == len(compared.run.rows) == len(compared.expected["norm_rows"])
+    assert compared.run.summary.call_count == sum(entry["count"] for _, entry in compared.pairs)
+
+
+def test_kernels_compute_spec_and_bound_are_the_references(compared: Compared) -> None:
+    for row, entry in compared.pairs:
+        assert {kernel["name"] for kernel in ast.literal_eval(row["kernel_details_summary"])} == set(
+            entry["kernels"]
+        )
+        assert row["Compute Spec"] == entry["compute_spec"]
+        assert row["Roofline Bound"] == entry["roofline_bound"]
+
+
+def test_every_direction_has_its_table(compared: Compared) -> None:
+    """RMSNorm rows, which the reference keeps apart, are forward norms like the others."""
+    directions = {"NORM_fwd": "NORM_fwd", "NORM_bwd": "NORM_bwd", "RMSNorm": "NORM_fwd"}
+    for row, entry in compared.pairs:
+        assert row["op category"] == directions[entry["category"]]
+
+
+def test_kernel_times_are_the_references_but_for_its_rounding(compared: Compared) -> None:
+    """The reference subtracts the start from the end, both counted from an early moment: floats so large keep
+    a thousandth of a µs or less. The duration as recorded, which we add up, is off from that by one rounding
+    for each kernel.
+    """
+    rounding_us = math.ulp(max((event.end_us for event in compared.linked.trace.gpu_events), default=0.0))
+    for row, entry in compared.pairs:
+        kernels = len(ast.literal_eval(row["kernel_details_summary"])) or 1
+        tolerance = kernels * rounding_us
+        count = entry["count"]
+        assert known(row, "Kernel Time (µs)_sum") == pytest.approx(
+            entry["kernel_time_us_sum"], abs=count * tolerance
+        )
+        assert known(row, "Kernel Time (µs)_mean") == pytest.approx(
+            entry["kernel_time_us_mean"], abs=tolerance
+        )
+        deviation = number(row, "Kernel Time (µs)_std")
+        assert (deviation is None) == (entry["kernel_time_us_std"] is None)
+        assert deviation == pytest.approx(entry["kernel_time_us_std"], abs=2 * tolerance)
+
+
+def test_kernel_times_rounded_as_the_reference_does_are_exactly_its_own(compared: Compared) -> None:
+    ours = sorted(spread_us(compared.linked, calls) for calls in by_signature(compared.linked))
+    theirs = sorted(
+        (
+            entry["kernel_time_us_sum"],
+            entry["kernel_time_us_mean"],
+            entry["kernel_time_us_std"] or 0.0,
+        )
+        for entry in compared.expected["norm_rows"]
+    )
+    for found, expected in zip(ours, theirs, strict=True):
+        assert found == pytest.approx(expected, rel=EXACT, abs=1e-12)
+
+
+def by_signature(linked: LinkedTrace) -> Iterable[list[NormCall]]:
+    groups: dict[tuple[object, ...], list[NormCall]] = defaultdict(list)
+    for call in norm_calls(linked):
+        inputs = repr(linked.trace.cpu_ops[call.shown_op].args())
+        groups[call.name, call.pid, call.tid, inputs].append(call)
+    return groups.values()
+
+
+def spread_us(linked: LinkedTrace, calls: list[NormCall]) -> tuple[float, float, float]:
+    events = linked.trace.gpu_events
+    times = [
+        sum(events[i].end_us - events[i].ts_us for i in (*call.norm_events, *call.helper_events))
+        for call in calls
+    ]
+    mean = sum(times) / len(times)
+    squares = sum((time - mean) ** 2 for time in times)
+    return sum(times), mean, math.sqrt(squares / (len(times) - 1)) if len(times) > 1 else 0.0
+
+
+def test_bytes_are_the_references_or_differ_by_its_proven_mistakes(compared: Compared) -> None:
+    for row, entry in compared.pairs:
+        counted = reference_bytes.BY_OP[entry["name"]](reference_bytes.call_of(entry))
+        ours = known(row, "Data Moved (MB)") * MIB
+        assert entry["data_moved_mib"] * MIB == counted.reference, entry["name"]
+        assert ours == counted.right, f"{entry['name']}: {counted.mistakes}"
+        assert ours == counted.reference or counted.mistakes
+
+
+def test_bandwidth_and_intensity_follow_from_bytes_and_times(compared: Compared) -> None:
+    for row, entry in compared.pairs:
+        # its times are rounded: to a thousandth of a µs, of kernels that take a few
+        corrected = known(row, "Data Moved (MB)") / entry["data_moved_mib"]
+        assert known(row, "TB/s_mean") == pytest.approx(entry["tb_s_mean"] * corrected, rel=2e-3)
+        gflops, moved = known(row, "GFLOPS"), known(row, "Data Moved (MB)") * MIB
+        assert known(row, "FLOPS/Byte") == pytest.approx(gflops * 1e9 / moved)
+        assert known(row, "TFLOPS/s_mean") / known(row, "TB/s_mean") == pytest.approx(
+            known(row, "FLOPS/Byte")
+        )
+
+
+def test_the_timeline_is_the_references(compared: Compared) -> None:
+    expected = compared.expected["gpu_timeline"]
+    timeline = compared.run.summary.timeline
+    for entry, field in TIMELINE.items():
+        assert getattr(timeline, field) == pytest.approx(expected[entry]["time_ms"], rel=EXACT, abs=1e-6), (
+            entry
+        )
+    utilization = compared.run.manifest["gpu_utilization"]
+    assert utilization["total_time_ms"] == timeline.total_ms
+    for entry, key in (
+        ("computation_time", "computation_time_percent"),
+        ("exposed_comm_time", "exposed_comm_time_percent"),
+        ("exposed_memcpy_time", "exposed_memcpy_time_percent"),
+        ("idle_time", "idle_time_percent"),
+    ):
+        assert utilization[key] == pytest.approx(expected[entry]["percent"], rel=EXACT, abs=1e-6)
+
+
+def test_m19_no_time_stands_in_two_rows(shared: Path, tmp_path: Path) -> None:
+    """The reference's sheet of norms adds up to 1,226.6 µs; kernels take 794.9 of it and copies 20.7."""
+    run = written(shared / "traces" / "norm_layers_mi300x.json.gz", tmp_path)
+    total = sum(known(row, "Kernel Time (µs)_sum") for row in run.rows)
+    direct = sum(known(row, "Norm Kernel Time (µs)_sum") for row in run.rows)
+    helper = sum(known(row, "Helper Kernel Time (µs)_sum") for row in run.rows)
+    assert total == pytest.approx(815.6, abs=0.05)
+    assert direct == pytest.approx(794.9, abs=0.05)
+    assert helper == pytest.approx(20.7, abs=0.05)
+
+
+def test_m20_hidden_copies_do_not_slow_the_norm_down(shared: Path, tmp_path: Path) -> None:
+    """Four group norms of a channels-last input copy it first, which takes 252.2 µs in all."""
+    run = written(shared / "traces" / "sd35_compiled_mi300x.json.gz", tmp_path)
+    copied = [row for row in run.rows if known(row, "Helper Kernel Time (µs)_sum") > 0]
+    assert sum(known(row, "Helper Kernel Time (µs)_sum") for row in copied) == pytest.approx(252.2, abs=0.05)
+    for row in run.rows:
+        with_copies, alone = known(row, "TB/s_mean"), known(row, "Norm Kernel TB/s_mean")
+        assert (alone > with_copies) if row in copied else alone == pytest.approx(with_copies)
