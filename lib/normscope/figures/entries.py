@@ -16,10 +16,12 @@ class Entry:
     """One operation signature and where it comes from.
 
     ``label`` is the short name, ``detail`` its first argument and its direction; together they are unique.
-    ``time_ms`` is ``None`` where the input gave no kernel time.
+    ``time_ms`` is ``None`` where the input gave no kernel time, ``index`` the place among the operations of its
+    category.
     """
 
     category: str
+    index: int
     scope: Scope
     operation: Operation
     label: str
@@ -61,6 +63,7 @@ def _entry(report: CategoryMetrics, index: int) -> Entry:
     unknown = index in report.data_quality.operations_without_time
     return Entry(
         category=report.category,
+        index=index,
         scope=report.comparison_scope,
         operation=operation,
         label=name_label(operation.name),

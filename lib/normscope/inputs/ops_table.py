@@ -109,7 +109,7 @@ def read_ops_table(path: Path, wanted: frozenset[str]) -> OpsTable:
 
 def _parse(path: Path, text: str, wanted: frozenset[str]) -> OpsTable:
     reader = csv.reader(StringIO(text, newline=""), strict=True)
-    with _long_fields():
+    with long_fields():
         try:
             header = [name.strip().replace("μ", "µ") for name in next(reader, [])]
             places = {name: header.index(name) for name in header if name in wanted}
@@ -151,7 +151,7 @@ def _rows(
 
 
 @contextmanager
-def _long_fields() -> Iterator[None]:
+def long_fields() -> Iterator[None]:
     """Lift the csv module's limit of 131,072 characters a cell: call stacks can be longer."""
     limit = csv.field_size_limit(sys.maxsize)
     try:

@@ -1,0 +1,72 @@
+"""What a reader of a trace's report has to know first: a broken file, an unknown GPU, norms without an op."""
+
+from normscope.escape import html_text
+from normscope.report.gpu_time import named_only, named_only_sentences, share_percent
+from normscope.report.tables import Cell, Html, count_of, number, percent, safe
+from normscope.tracerun import coverage as c
+from normscope.tracerun.summary import TraceSummary
+
+HOW_TO_GIVE_PEAKS = (
+    "Give the GPU with --gpu KEY (`normscope gpus` lists the keys), or its peaks with --gpu-file FILE in TraceLens' "
+    "architecture format."
+)
+SHAPES_HINT = "The trace was recorded without shapes, so bytes and efficiency aren't known; record it with record_shapes=True."
+MODULES_HINT = "The trace holds no module names; record it with with_stack=True and with_modules=True to see which layer each call belongs to."
+
+
+def trace_banners(summary: TraceSummary) -> list[Html]:
+    """Return the boxes that come before everything else."""
+    boxes = []
+    if summary.is_truncated:
+        boxes.append(note("The trace breaks off", f"The file ends before the trace does. This report shows what is there: {count_of(summary.event_count, 'event')}."))
+    return boxes
+
+
+def unknown_gpu_box(summary: TraceSummary) -> Html:
+    """Return the box that says why there are no percentages; empty where the peaks are known."""
+    if summary.bandwidth_kind is not None:
+        return Html("")
+    advice = "" if "--gpu" in summary.gpu_message else f" {HOW_TO_GIVE_PEAKS}"
+    return note("Times and bandwidth without percentages", f"{summary.gpu_message}{advice}")
+
+
+def note(title: str, text: Cell) -> Html:
+    """Return a box that a reader sees before going on."""
+    return Html(f'<div class="ns-note" role="note">\n<p><strong>{html_text(title)}</strong>. {safe(text)}</p>\n</div>')
+
+
+def nothing_analyzed(summary: TraceSummary) -> Html:
+    """Return the first screen of a trace without a norm op: what its kernels say all the same."""
+    covered = summary.coverage
+    named = named_only(covered)
+    if not named:
+        kernels = count_of(covered.total_count, "kernel")
+        title = "No normalization found"
+        sentences = [f"No op of the trace is a norm, and none of its {kernels} has a norm's name."]
+    else:
+        time_us = sum(group.time_us for group in named)
+        share = percent(share_percent(time_us, covered), 1)
+        title = f"Normalization takes {share} of kernel time, told by kernel names alone"
+        count = count_of(sum(group.count for group in named), "kernel")
+        sentences = [f"{count}, {number(time_us / 1e3, 3)} ms. No op of the trace is a norm whose bytes are known, so time is all that can be said: how efficient they are is not known."]
+    sentences.append(_advice(summary))
+    body = "\n".join(f"<p>{html_text(sentence)}</p>" for sentence in sentences if sentence)
+    return Html(f'<div class="ns-verdict">\n<p class="ns-headline">{html_text(title)}</p>\n{body}\n</div>')
+
+
+def _advice(summary: TraceSummary) -> str:
+    """Return what would make the trace say more."""
+    times = {group.what: group.time_us for group in summary.coverage.groups}
+    if c.GRAPH in times:
+        share = percent(share_percent(times[c.GRAPH], summary.coverage), 1)
+        return f"{share} of kernel time was replayed from captured graphs, which hide the ops. To see ops and shapes, record a few steps with graphs off (in vLLM --enforce-eager, in SGLang --disable-cuda-graph)."
+    if not {c.OTHER_OPS, c.NORM_UNMODELED} & times.keys():
+        return "The trace holds no ops of the host. Record it with ProfilerActivity.CPU among the activities, and with record_shapes=True."
+    if c.NORM_UNMODELED in times:
+        return "They run under compiled or custom ops. To see the norms themselves, record a few steps without torch.compile, with record_shapes=True."
+    return ""
+
+
+def more_by_name(summary: TraceSummary) -> list[str]:
+    """Return what the verdict has to add: norm kernels that the figures leave out."""
+    return [f"A further {sentence}" for sentence in named_only_sentences(summary.coverage)]
