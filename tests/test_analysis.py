@@ -17,9 +17,10 @@ from normscope.analysis.models import (
     Operation,
     decode_metrics,
     encode_metrics,
+    exceeds_end_to_end,
 )
 from normscope.errors import InputError, UsageError
-from normscope.inputs.rundir import default_scope, find_categories
+from normscope.inputs.rundir import default_scope, find_categories, unknown_categories
 from runs import METADATA, TIME_MEAN, TIME_STD, TIME_SUM, analyzed, row, write_run
 
 
@@ -118,6 +119,17 @@ def test_an_unknown_end_to_end_time_gives_no_shares_and_says_so(tmp_path: Path) 
     assert metrics.operations[0].percent_of_total is None
     assert metrics.impact_estimates == ()
     assert any("end-to-end GPU time is not known" in note for note in metrics.data_quality.notes)
+
+
+@pytest.mark.parametrize(("time_us", "says_so"), [(6000.0, True), (5000.0, False)])
+def test_more_kernel_time_than_end_to_end_time_is_said(tmp_path: Path, time_us: float, says_so: bool) -> None:
+    metrics = analyzed(tmp_path, [row("a", time_us), row("b", 5000.0)])  # of 10 ms
+    assert exceeds_end_to_end(metrics.total_time_ms, 10.0) is says_so
+    assert any("exceeds the end-to-end" in note for note in metrics.data_quality.notes) is says_so
+
+
+def test_an_end_to_end_time_that_is_not_known_is_not_exceeded() -> None:
+    assert not exceeds_end_to_end(1e9, None)
 
 
 def test_groups_are_made_of_bound_type_library_and_band(tmp_path: Path) -> None:
@@ -272,7 +284,7 @@ def test_a_category_that_is_no_file_name_is_refused(tmp_path: Path, category: st
 
 
 def test_a_run_that_is_no_folder_is_refused_with_advice(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="doesn't exist; give a TraceLens run directory"):
+    with pytest.raises(InputError, match="doesn't exist; give a profiler trace or a TraceLens"):
         find_categories(tmp_path / "nowhere")
     with pytest.raises(InputError, match="neither category_data/ nor metadata/"):
         find_categories(tmp_path)
@@ -291,3 +303,32 @@ def test_categories_are_found_in_files_and_manifest_forward_first(tmp_path: Path
     (run / "category_data/category_manifest.json").write_bytes(msgspec.json.encode(manifest))
     assert find_categories(run) == ("norm_fwd", "norm_bwd", "rmsnorm")
     assert default_scope(run) == "comparative"
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentences"),
+    [
+        (["norm_fwd", "norm_bwd"], ()),
+        (["norm_fdw"], ("the run has no category norm_fdw; did you mean norm_fwd? (it has norm_fwd)",)),
+        (["zzz", "norm_fwd"], ("the run has no category zzz (it has norm_fwd)",)),
+    ],
+)
+def test_a_category_that_is_not_there_gets_the_nearest_name(
+    tmp_path: Path, asked: list[str], sentences: tuple[str, ...]
+) -> None:
+    assert unknown_categories(write_run(tmp_path, [row()]), asked) == sentences
+
+
+@pytest.mark.parametrize("content", [b"{", b"\xff", b'{"categories": 1}'])
+def test_a_broken_manifest_is_one_sentence_that_names_it_once(tmp_path: Path, content: bytes) -> None:
+    path = write_run(tmp_path, [row()]) / "category_data/category_manifest.json"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="makes no sense") as caught:
+        default_scope(tmp_path)
+    assert str(caught.value).count(path.name) == 1
+
+
+def test_a_manifest_that_can_not_be_read_says_why_without_a_number(tmp_path: Path) -> None:
+    (write_run(tmp_path, [row()]) / "category_data/category_manifest.json").mkdir()
+    with pytest.raises(InputError, match=r"category_manifest\.json: the manifest can't be read \(Is a dir"):
+        default_scope(tmp_path)

@@ -14,12 +14,13 @@ from normscope.analysis.models import (
     Metrics,
     Operation,
     Scope,
+    exceeds_end_to_end,
 )
 from normscope.analysis.names import norm_direction
 from normscope.analysis.operations import build_operations
 from normscope.errors import InputError
 from normscope.inputs.metadata import Metadata, read_fusion_map, read_metadata
-from normscope.inputs.ops_table import OpsTable, read_ops_table
+from normscope.inputs.ops_table import OpsTable, is_absent, read_ops_table
 from normscope.inputs.rundir import CategoryPaths, category_paths, check_run_dir
 
 
@@ -51,7 +52,7 @@ def analyze_category(run_dir: Path | str, category: str, scope: Scope = "standal
     run_dir = Path(run_dir)
     paths = category_paths(run_dir, category)
     check_run_dir(run_dir)
-    if not paths.ops_csv.is_file():
+    if is_absent(paths.ops_csv):
         error = f"Category CSV not found: ./category_data/{paths.ops_csv.name}"
         return ErrorMetrics(category=category, error=error, comparison_scope=scope, reason="missing")
     try:
@@ -79,7 +80,7 @@ def _analyze(paths: CategoryPaths, category: str, scope: Scope) -> CategoryMetri
         category_findings=group_findings(estimates, scope),
         direction=norm_direction(category),
         hardware=_hardware(metadata),
-        data_quality=_data_quality(table, operations, metadata, scope),
+        data_quality=_data_quality(table, operations, round(total_us / 1e3, 3), metadata, scope),
     )
 
 
@@ -113,7 +114,7 @@ def _hardware(metadata: Metadata) -> Hardware:
 
 
 def _data_quality(
-    table: OpsTable, operations: tuple[Operation, ...], metadata: Metadata, scope: Scope
+    table: OpsTable, operations: tuple[Operation, ...], total_ms: float, metadata: Metadata, scope: Scope
 ) -> DataQuality:
     expected = c.STANDALONE_COLUMNS + (c.COMPARATIVE_COLUMNS if scope == "comparative" else ())
     return DataQuality(
@@ -124,11 +125,11 @@ def _data_quality(
         ),
         anomalies=tuple(i for i, op in enumerate(operations) if op.efficiency.is_anomaly),
         high_variance=tuple(i for i, op in enumerate(operations) if op.high_variance is True),
-        notes=_notes(operations, metadata),
+        notes=_notes(operations, total_ms, metadata),
     )
 
 
-def _notes(operations: tuple[Operation, ...], metadata: Metadata) -> tuple[str, ...]:
+def _notes(operations: tuple[Operation, ...], total_ms: float, metadata: Metadata) -> tuple[str, ...]:
     notes = (
         (not operations, "The ops table has no rows: no normalization operations found."),
         (
@@ -138,6 +139,11 @@ def _notes(operations: tuple[Operation, ...], metadata: Metadata) -> tuple[str, 
         (
             metadata.peak_hbm_bw_tbs is None,
             "The peak memory bandwidth is not known, so bandwidth is shown without a percentage.",
+        ),
+        (
+            exceeds_end_to_end(total_ms, metadata.end_to_end_ms),
+            "The kernel time of the normalization operations exceeds the end-to-end GPU time: "
+            "one of the two is wrong, and with it every share and impact score.",
         ),
     )
     return tuple(text for applies, text in notes if applies)

@@ -78,7 +78,8 @@ def op_columns(table: OpsTable) -> OpColumns:
     Raises
     ------
     InputError
-        A cell is no number where one is needed, a time or count is negative, or a count is no whole number.
+        A cell is no number where one is needed, is negative where only a speedup or a difference may be, or
+        a count is no whole number.
     """
     return OpColumns(
         name=table.text(NAME),
@@ -87,12 +88,12 @@ def op_columns(table: OpsTable) -> OpColumns:
         time_sum_us=_not_negative(table, TIME_SUM),
         time_mean_us=_not_negative(table, TIME_MEAN),
         time_std_us=_not_negative(table, TIME_STD),
-        flops_per_byte=table.numbers(FLOPS_PER_BYTE),
-        tflops=table.numbers(TFLOPS),
-        tb_s=table.numbers(TB_S),
+        flops_per_byte=_not_negative(table, FLOPS_PER_BYTE),
+        tflops=_not_negative(table, TFLOPS),
+        tb_s=_not_negative(table, TB_S),
         compute_spec=table.text(COMPUTE_SPEC),
         roofline_bound=table.text(ROOFLINE_BOUND),
-        pct_roofline=table.numbers(PCT_ROOFLINE),
+        pct_roofline=_not_negative(table, PCT_ROOFLINE),
         input_dims=table.text(INPUT_DIMS),
         input_type=table.text(INPUT_TYPE),
         kernel_details=table.text(KERNEL_DETAILS),

@@ -29,30 +29,30 @@ def judge_rows(
     peak_tb_s
         Peak memory bandwidth in TB/s.
     """
-    verdicts = _JUDGES[scope](columns)
     peaks = {spec: _peak(spec, peak_tflops) for spec in set(columns.compute_spec)}
+    rows = zip(
+        _JUDGES[scope](columns),
+        _rounded(columns.tflops),
+        _rounded(columns.tb_s),
+        columns.roofline_bound,
+        _rounded(columns.flops_per_byte),
+        columns.compute_spec,
+        strict=True,
+    )
     return [
         Efficiency(
-            tflops_achieved=None if tflops is None else round(tflops, 2),
-            tb_s_achieved=None if tb_s is None else round(tb_s, 2),
+            tflops_achieved=tflops,
+            tb_s_achieved=tb_s,
             efficiency_percent=percent,
             bound_type=BOUND_TYPES.get(bound or ""),
-            flops_per_byte=round(intensity, 2) if intensity else None,
+            flops_per_byte=intensity or None,
             compute_spec=spec,
             resolved_peak_maf=peaks[spec],
             resolved_peak_hbm_bw=peak_tb_s,
             warning=warning,
             is_anomaly=is_anomaly,
         )
-        for (percent, warning, is_anomaly), tflops, tb_s, bound, intensity, spec in zip(
-            verdicts,
-            columns.tflops,
-            columns.tb_s,
-            columns.roofline_bound,
-            columns.flops_per_byte,
-            columns.compute_spec,
-            strict=True,
-        )
+        for (percent, warning, is_anomaly), tflops, tb_s, bound, intensity, spec in rows
     ]
 
 
@@ -93,9 +93,9 @@ def _capped(percent: float | None, roofline_percent: float | None) -> _Verdict:
     return roofline_percent, warning, False
 
 
-def _rounded(percents: Numbers) -> Numbers:
+def _rounded(values: Numbers) -> Numbers:
     """Round before judging: a reader must be able to repeat the verdict from the figures shown."""
-    return [None if percent is None else round(percent, 2) for percent in percents]
+    return [None if value is None else round(value, 2) for value in values]
 
 
 _JUDGES = {"standalone": _judge_standalone, "comparative": _judge_comparative}

@@ -175,6 +175,19 @@ class ErrorMetrics(msgspec.Struct, frozen=True, kw_only=True, tag_field="status"
 Metrics = CategoryMetrics | ErrorMetrics
 
 
+def exceeds_end_to_end(kernel_ms: float, end_to_end_ms: float | None) -> bool:
+    """Tell whether kernels take longer than the whole: then no share of it, and no impact score, holds.
+
+    Parameters
+    ----------
+    kernel_ms
+        Kernel time in ms, of one category or of all.
+    end_to_end_ms
+        End-to-end GPU time in ms, or None where it isn't known.
+    """
+    return end_to_end_ms is not None and kernel_ms > round(end_to_end_ms, 3)
+
+
 def encode_metrics(metrics: Metrics) -> bytes:
     """Return the bytes of a metrics file: UTF-8 JSON, two spaces of indent, a final newline.
 

@@ -1,11 +1,14 @@
 """Reading what belongs to a category beside its table: the hardware, GPU time and the fusion map."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 from normscope.errors import InputError
+from normscope.escape import printable, shorten
+from normscope.inputs.ops_table import LARGEST_NUMBER, SMALLEST_NUMBER
 
 Number = int | float
 _Model = TypeVar("_Model")
@@ -19,7 +22,11 @@ class GpuUtilization(msgspec.Struct, frozen=True):
 
 
 class Metadata(msgspec.Struct, frozen=True):
-    """The keys of ``<category>_metadata.json`` that the analysis reads."""
+    """The keys of ``<category>_metadata.json`` that the analysis reads.
+
+    ``output_dir`` is not among them: it names the place where the run was made, perhaps on another machine.
+    The fusion map is looked up in the run that is analyzed, which is the same folder for a run in its place.
+    """
 
     platform: str | None = None
     peak_hbm_bw_tbs: Number | None = None
@@ -27,7 +34,6 @@ class Metadata(msgspec.Struct, frozen=True):
     peak_bf16_maf_tflops: Number | None = None
     memory_gb: Number | None = None
     gpu_utilization: GpuUtilization | None = None
-    output_dir: str | None = None
 
     @property
     def end_to_end_ms(self) -> float | None:
@@ -53,9 +59,42 @@ def read_metadata(path: Path) -> Metadata:
     Raises
     ------
     InputError
-        The file isn't there, is no JSON, or a key has the wrong type; the message names it.
+        The file isn't there, is no JSON, or a key has the wrong type or a value that can't be; the message
+        names it.
     """
-    return _read_json(path, Metadata)
+    metadata = _read_json(path, Metadata)
+    for key, value in _numbers(metadata):
+        problem = _problem(value)
+        if problem:
+            message = f"{path.name}: '{printable(key)}' is {_shown(value)}, {problem}; correct the file"
+            raise InputError(message)
+    return metadata
+
+
+def _shown(value: Number | None) -> str:
+    return shorten(msgspec.json.encode(value).decode(), 24)
+
+
+def _numbers(metadata: Metadata) -> Iterator[tuple[str, Number | None]]:
+    used = metadata.gpu_utilization or GpuUtilization()
+    yield "peak_hbm_bw_tbs", metadata.peak_hbm_bw_tbs
+    yield "peak_bf16_maf_tflops", metadata.peak_bf16_maf_tflops
+    yield "memory_gb", metadata.memory_gb
+    yield "gpu_utilization.total_time_ms", used.total_time_ms
+    yield "gpu_utilization.idle_time_percent", used.idle_time_percent
+    for spec, peak in (metadata.max_achievable_tflops or {}).items():
+        yield f"max_achievable_tflops.{spec}", peak
+
+
+def _problem(value: Number | None) -> str:
+    """Return what is wrong with a number of which none can be negative, or an empty text."""
+    if value is None or value == 0:
+        return ""
+    if value < 0:
+        return "which is negative"
+    if value > LARGEST_NUMBER:
+        return "more than anything measures"
+    return "less than anything measures" if value < SMALLEST_NUMBER else ""
 
 
 def read_fusion_map(path: Path) -> dict[str, str]:

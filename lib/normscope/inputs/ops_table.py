@@ -5,6 +5,7 @@ module does the parsing: importing pandas alone takes longer than a whole analys
 """
 
 import csv
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from normscope.errors import InputError
-from normscope.escape import printable
+from normscope.escape import printable, shorten
 
 if TYPE_CHECKING:
     import _csv
@@ -28,6 +29,11 @@ MISSING_CELLS = frozenset(
         *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
     )
 )
+
+LARGEST_NUMBER = 1e18
+"""Nothing a profiler measures is larger; a table that says so is wrong, and sums of it could overflow."""
+SMALLEST_NUMBER = 1e-18
+"""What is nearer to zero than this is zero."""
 
 Cells = list[str | None]
 
@@ -55,14 +61,18 @@ class OpsTable(msgspec.Struct, frozen=True):
         Raises
         ------
         InputError
-            A cell holds something else; the message names file, line and column.
+            A cell holds something else, or a number that nothing measures; the message names file, line and
+            column.
         """
         cells = self.text(column)
         if None not in cells:  # the usual column, and five times as fast
             with suppress(ValueError):
-                values: list[float | None] = list(map(float, cells))  # type: ignore[arg-type]  # none is missing
-                if all(map(isfinite, values)):  # type: ignore[arg-type]
-                    return values
+                values: list[float] = list(map(float, cells))  # type: ignore[arg-type]  # none is missing
+                sizes = list(map(abs, values))
+                if all(map(isfinite, values)) and max(sizes, default=0.0) <= LARGEST_NUMBER:
+                    return [
+                        v if size >= SMALLEST_NUMBER else 0.0 for v, size in zip(values, sizes, strict=True)
+                    ]
         return [None if cell is None else self._number(cell, row, column) for row, cell in enumerate(cells)]
 
     def _number(self, cell: str, row: int, column: str) -> float | None:
@@ -70,7 +80,11 @@ class OpsTable(msgspec.Struct, frozen=True):
             value = float(cell)
         except ValueError:
             raise self.complaint(row, column, "is not a number") from None
-        return value if -sys.float_info.max <= value <= sys.float_info.max else None
+        if not isfinite(value):
+            return None
+        if abs(value) > LARGEST_NUMBER:
+            raise self.complaint(row, column, "is more than anything measures")
+        return value if abs(value) >= SMALLEST_NUMBER else 0.0
 
     def complaint(self, row: int, column: str, problem: str) -> InputError:
         """Return the error that says what is wrong with one cell."""
@@ -113,6 +127,8 @@ def _parse(path: Path, text: str, wanted: frozenset[str]) -> OpsTable:
         try:
             header = [name.strip().replace("μ", "µ") for name in next(reader, [])]
             places = {name: header.index(name) for name in header if name in wanted}
+            if not places and any(reader):
+                raise InputError(_no_known_column(path, header))
             rows, lines = _rows(path, reader, header, list(places.values()))
         except csv.Error as error:
             message = (
@@ -122,6 +138,14 @@ def _parse(path: Path, text: str, wanted: frozenset[str]) -> OpsTable:
     cells = zip(*rows, strict=True) if rows else [()] * len(places)
     columns = {name: _with_missing(column) for name, column in zip(places, cells, strict=True)}
     return OpsTable(path, columns, lines)
+
+
+def _no_known_column(path: Path, header: list[str]) -> str:
+    shown = printable(shorten(",".join(header), 80))
+    return (
+        f"{path.name}, line 1: the header '{shown}' names no column of an ops table, such as name; "
+        "write the table with a header, and with commas between the cells"
+    )
 
 
 def _with_missing(column: Iterable[str]) -> Cells:
@@ -148,6 +172,17 @@ def _rows(
         rows.append([row[i] for i in places])
         lines.append(reader.line_num)
     return rows, lines
+
+
+def is_absent(path: Path) -> bool:
+    """Tell whether there is nothing at ``path``; what is there but can't be looked at isn't absent."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
 
 
 @contextmanager

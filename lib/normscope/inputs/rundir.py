@@ -1,6 +1,9 @@
 """The layout of a TraceLens run directory: which file lies where, and which categories there are."""
 
+import difflib
+import os
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Literal
 
@@ -66,9 +69,9 @@ def check_run_dir(run_dir: Path) -> None:
     InputError
         It isn't there, or it is a file.
     """
-    if run_dir.is_dir():
+    if os.path.isdir(run_dir):  # noqa: PTH112 - pathlib raises where a folder above can't be read
         return
-    what = "is a file, not a folder" if run_dir.exists() else "doesn't exist"
+    what = "is a file, not a folder" if os.path.exists(run_dir) else "doesn't exist"  # noqa: PTH110 - as above
     message = f"{run_dir} {what}; give a profiler trace or a TraceLens run directory"
     raise InputError(message)
 
@@ -82,19 +85,48 @@ def find_categories(run_dir: Path) -> tuple[str, ...]:
     Raises
     ------
     InputError
-        ``run_dir`` is no folder, or has neither ``category_data/`` nor ``metadata/``.
+        ``run_dir`` is no folder, can't be read, or has neither ``category_data/`` nor ``metadata/``.
     """
     check_run_dir(run_dir)
     data = run_dir / "category_data"
-    if not data.is_dir() and not (run_dir / "metadata").is_dir():
+    if not {"category_data", "metadata"}.intersection(_names_in(run_dir)):
         message = (
             f"{run_dir} has neither category_data/ nor metadata/; "
             "give a profiler trace, a TraceLens run directory, or `sample` for the bundled trace"
         )
         raise InputError(message)
-    tables = {p.name.removesuffix(_OPS_SUFFIX) for p in data.glob(f"*norm*{_OPS_SUFFIX}")}
+    tables = {
+        name.removesuffix(_OPS_SUFFIX)
+        for name in _names_in(data)
+        if name.endswith(_OPS_SUFFIX) and "norm" in name
+    }
     names = tables | _names_in_manifest(data / "category_manifest.json")
     return tuple(sorted(filter(_FILE_SAFE.fullmatch, names), key=_order))
+
+
+def _names_in(folder: Path) -> list[str]:
+    """Return the names of what lies in ``folder``; none where there is no such folder."""
+    try:
+        return os.listdir(folder)  # noqa: PTH208 - names, not paths
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        message = f"{folder} can't be read ({error.strerror}); see that you may read the run"
+        raise InputError(message) from None
+
+
+def unknown_categories(run_dir: Path, asked: Collection[str]) -> tuple[str, ...]:
+    """Return a sentence for each category that was asked for and is neither in the run nor a usual one."""
+    unknown = sorted(set(asked).difference(_USUAL_ORDER))
+    known = find_categories(run_dir) if unknown else ()
+    return tuple(_not_there(name, known) for name in unknown if name not in known)
+
+
+def _not_there(category: str, known: Collection[str]) -> str:
+    nearest = difflib.get_close_matches(category, [*known, *_USUAL_ORDER], n=1, cutoff=0.5)
+    hint = f"; did you mean {nearest[0]}?" if nearest else ""
+    has = f"it has {', '.join(known)}" if known else "it has none"
+    return f"the run has no category {category}{hint} ({has})"
 
 
 def _order(category: str) -> tuple[int, str]:
@@ -111,9 +143,11 @@ def _read_manifest(path: Path) -> _Manifest:
         return msgspec.json.decode(path.read_bytes(), type=_Manifest)
     except FileNotFoundError:
         return _Manifest()
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        message = f"{path}: the manifest can't be read ({error}); mend it or delete it"
-        raise InputError(message) from None
+    except OSError as error:
+        message = f"{path}: the manifest can't be read ({error.strerror}); see that you may read the run"
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        message = f"{path}: the manifest makes no sense ({error}); mend it or delete it"
+    raise InputError(message)
 
 
 def default_scope(run_dir: Path) -> Literal["standalone", "comparative"]:
