@@ -87,6 +87,7 @@ def test_a_broken_table_is_one_sentence_with_file_line_and_column(
         ('{"gpu_utilization": {"total_time_ms": 1e-320}}', ["total_time_ms", "less than anything measures"]),
         ('{"peak_hbm_bw_tbs": 1e300}', ["'peak_hbm_bw_tbs'", "more than anything measures"]),
         ('{"peak_hbm_bw_tbs": 1%s}' % ("0" * 400), ["norm_fwd_metadata.json"]),
+        ('{"peak_hbm_bw_tbs": 1%s}' % ("0" * 5000), ["norm_fwd_metadata.json"]),
     ],
 )
 def test_broken_metadata_is_one_sentence_with_file_and_key(

@@ -70,9 +70,8 @@ class OpsTable(msgspec.Struct, frozen=True):
                 values: list[float] = list(map(float, cells))  # type: ignore[arg-type]  # none is missing
                 sizes = list(map(abs, values))
                 if all(map(isfinite, values)) and max(sizes, default=0.0) <= LARGEST_NUMBER:
-                    return [
-                        v if size >= SMALLEST_NUMBER else 0.0 for v, size in zip(values, sizes, strict=True)
-                    ]
+                    sized = zip(values, sizes, strict=True)
+                    return [value if size >= SMALLEST_NUMBER else 0.0 for value, size in sized]
         return [None if cell is None else self._number(cell, row, column) for row, cell in enumerate(cells)]
 
     def _number(self, cell: str, row: int, column: str) -> float | None:
