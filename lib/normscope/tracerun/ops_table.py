@@ -52,7 +52,7 @@ def ops_table(linked: LinkedTrace, rows: Sequence[Signature], peaks: Peaks | Non
 def _call_cells(ops: Sequence[CpuOp], row: Signature) -> Cells:
     process, thread = row.thread
     dims, types, strides, concrete = row.inputs
-    host_us = spread([ops[call.op].dur_us for call in row.calls])
+    host_us = spread([ops[call.shown_op].dur_us for call in row.calls])
     return {
         "name": row.name,
         "op category": _OP_CATEGORY[row.category],
