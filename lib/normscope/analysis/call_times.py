@@ -20,6 +20,8 @@ class CallTimes(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         The place of the operation: ``operations[operation_index]`` of that category's metrics.
     kernel_us, norm_us, helper_us
         All kernels under the call, those of the norm itself, and the copies and casts around it.
+    is_recomputed
+        Whether the call is a forward norm that ran again in the backward pass.
     steps
         The profiler step each call lies in, empty where there is none.
     modules
@@ -31,6 +33,7 @@ class CallTimes(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     kernel_us: tuple[float, ...]
     norm_us: tuple[float, ...]
     helper_us: tuple[float, ...]
+    is_recomputed: tuple[bool, ...]
     steps: tuple[str, ...]
     modules: tuple[str, ...]
 
@@ -53,7 +56,7 @@ class CallTimes(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def outlier_limit_us(self) -> float | None:
-        """Above this a call is an outlier: median + 5 × the median absolute deviation, or 1.1 × the median."""
+        """Above this a call is an outlier: median + 5 × its absolute deviation, but 1.1 × it at least."""
         if len(self.kernel_us) < LEAST_CALLS:
             return None
         deviation = median(abs(time - self.median_us) for time in self.kernel_us)
@@ -61,7 +64,7 @@ class CallTimes(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def outliers(self) -> tuple[int, ...]:
-        """The places of the calls above the limit; the first call is judged by itself and never among them."""
+        """The places of the calls above the limit; the first call is judged by itself, so not among them."""
         limit = self.outlier_limit_us
         return () if limit is None else tuple(i for i, t in enumerate(self.kernel_us) if i and t > limit)
 

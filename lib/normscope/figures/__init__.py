@@ -1,11 +1,13 @@
 """Metrics → figures: each with its message as the title, an alternative text and its data.
 
-``ALL_FIGURES`` is the list of them: a new figure is a new function and a new row.
+``ALL_FIGURES`` lists those that the metrics alone make: a new figure is a new function and a new row.
+``call_times`` needs the calls of a trace as well.
 """
 
 from collections.abc import Callable, Sequence
 
 from normscope.analysis.models import CategoryMetrics
+from normscope.figures.call_times import call_times
 from normscope.figures.chart import Chart, render_csv, render_png, render_svg, save_chart
 from normscope.figures.efficiency_by_bytes import efficiency_by_bytes
 from normscope.figures.impact import impact
@@ -24,6 +26,7 @@ ALL_FIGURES: dict[str, Draw] = {
 __all__ = [
     "ALL_FIGURES",
     "Chart",
+    "call_times",
     "efficiency_by_bytes",
     "impact",
     "render_csv",

@@ -40,13 +40,14 @@ _HEADER = (
     "kernel time (µs)",
     "norm kernel time (µs)",
     "copies and casts (µs)",
+    "recomputed",
     "module",
     "median of the signature (µs)",
     "kind",
 )
 _NOTE = (
-    "One mark per call; the calls of a row in their order, from its top to its bottom. Outlier: longer than the "
-    "median + 5 × the median absolute deviation, and at least 10% longer than the median."
+    "One mark per call; the calls of a row in their order, from its top to its bottom. Outlier: longer than "
+    "the median + 5 × the median absolute deviation, and at least 10% longer than the median."
 )
 
 
@@ -63,7 +64,9 @@ class _Row:
         return len(self.calls.kernel_us) >= LEAST_CALLS
 
 
-def call_times(reports: Sequence[CategoryMetrics], calls: Sequence[CallTimes], top_n: int = MAX_ROWS) -> Chart:
+def call_times(
+    reports: Sequence[CategoryMetrics], calls: Sequence[CallTimes], top_n: int = MAX_ROWS
+) -> Chart:
     """Draw the kernel time of every call of the ``top_n`` longest signatures.
 
     Parameters
@@ -91,7 +94,9 @@ def call_times(reports: Sequence[CategoryMetrics], calls: Sequence[CallTimes], t
     shown = shown[: max(1, min(top_n, MAX_ROWS))]
     title = _title(rows)
     with plain_settings():
-        figure = _draw(title, shown) if shown else message_figure(title, "No call of a normalization is known.")
+        figure = (
+            _draw(title, shown) if shown else message_figure(title, "No call of a normalization is known.")
+        )
     data = tuple(line for row in rows for line in _lines(row))
     return Chart(NAME, title, _alt(title, rows, shown), figure, _HEADER, data)
 
@@ -120,8 +125,8 @@ def _alt(title: str, rows: Sequence[_Row], shown: Sequence[_Row]) -> str:
     drawn = f"Kernel time per call of {counted(len(shown), 'signature')}."
     lead = rows[0]
     usual = (
-        f"The one with the most time, {lead.entry.one_line}, takes {duration(lead.calls.median_us / 1e3)} in the "
-        f"median, {duration(min(lead.calls.kernel_us) / 1e3)} at least and "
+        f"The one with the most time, {lead.entry.one_line}, takes {duration(lead.calls.median_us / 1e3)} in "
+        f"the median, {duration(min(lead.calls.kernel_us) / 1e3)} at least and "
         f"{duration(max(lead.calls.kernel_us) / 1e3)} at most."
     )
     return joined([f"{title}.", drawn, usual, f"{counted(hidden, 'signature')} not drawn." if hidden else ""])
@@ -169,7 +174,8 @@ def _heights(place: int, count: int) -> list[float]:
 
 
 _FIRST: Mapping[str, object] = {
-    "marker": "D", "markersize": 7, "markerfacecolor": "white", "markeredgecolor": BLACK, "markeredgewidth": 1.6,
+    "marker": "D", "markersize": 7, "markerfacecolor": "white", "markeredgecolor": BLACK,
+    "markeredgewidth": 1.6,
 }  # fmt: skip
 _OUTLIER: Mapping[str, object] = {"marker": "x", "markersize": 6, "color": ALARM, "markeredgewidth": 1.6}
 
@@ -177,7 +183,9 @@ _OUTLIER: Mapping[str, object] = {"marker": "x", "markersize": 6, "color": ALARM
 def _handles(rows: Sequence[_Row]) -> list[Artist]:
     handles: list[Artist] = [
         _handle("first call in the trace", _FIRST),
-        Line2D([], [], color=BLACK, linestyle="", marker="|", markersize=13, markeredgewidth=1.4, label="median"),
+        Line2D(
+            [], [], color=BLACK, linestyle="", marker="|", markersize=13, markeredgewidth=1.4, label="median"
+        ),
     ]
     if any(row.calls.outliers for row in rows):
         handles.insert(1, _handle("outlier", _OUTLIER))
@@ -196,12 +204,13 @@ def _lines(row: _Row) -> list[tuple[Cell, ...]]:
     entry, calls = row.entry, row.calls
     arguments = entry.operation.args if isinstance(entry.operation.args, str) else None
     outliers = set(calls.outliers)
-    columns = zip(calls.steps, calls.kernel_us, calls.norm_us, calls.helper_us, calls.modules, strict=True)
+    times = zip(calls.kernel_us, calls.norm_us, calls.helper_us, strict=True)
+    columns = zip(calls.steps, times, calls.is_recomputed, calls.modules, strict=True)
     return [
         (
             *(entry.one_line, entry.operation.name, arguments, entry.category, number + 1, step or None),
-            *(kernel, norm, helper, module or None, calls.median_us),
+            *(*call_times_us, "yes" if recomputed else "no", module or None, calls.median_us),
             "first call" if number == 0 else "outlier" if number in outliers else "usual",
         )
-        for number, (step, kernel, norm, helper, module) in enumerate(columns)
+        for number, (step, call_times_us, recomputed, module) in enumerate(columns)
     ]

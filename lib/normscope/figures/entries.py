@@ -16,8 +16,8 @@ class Entry:
     """One operation signature and where it comes from.
 
     ``label`` is the short name, ``detail`` its first argument and its direction; together they are unique.
-    ``time_ms`` is ``None`` where the input gave no kernel time, ``index`` the place among the operations of its
-    category.
+    ``time_ms`` is ``None`` where the input gave no kernel time, ``index`` its place in
+    ``operations[]``.
     """
 
     category: str

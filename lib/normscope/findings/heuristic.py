@@ -27,15 +27,23 @@ WARNING_ANOMALY = (
     "> ⚠ This estimate comes from the operation's share of end-to-end time, "
     "because its measured efficiency can't be true, so there is no performance model to trust."
 )
+WARNING_PEAK = (
+    "> ⚠ This estimate comes from the operation's share of end-to-end time, because the GPU's peak is not "
+    "known, so there is no performance model to hold its bandwidth against."
+)
 
 
 def _warning(s: Subject) -> str:
-    return WARNING_ANOMALY if _is_anomaly(s) else WARNING
+    if _is_anomaly(s):
+        return WARNING_ANOMALY
+    return WARNING_PEAK if _lacks_only_peak(s) else WARNING
 
 
 def _title(s: Subject) -> str:
     if _is_anomaly(s):
         return f"{op_name(s.lead.name)} measured faster than its roofline"
+    if _lacks_only_peak(s):
+        return f"{op_name(s.lead.name)} on a GPU whose peak is not known"
     return f"{op_name(s.lead.name)} without a performance model"
 
 
@@ -49,6 +57,14 @@ def _action(s: Subject) -> str:
 
 def _is_anomaly(s: Subject) -> bool:
     return any(op.efficiency.is_anomaly for op in s.operations)
+
+
+def _lacks_only_peak(s: Subject) -> bool:
+    """Tell whether only the peak of the GPU is missing, while bytes and time of every call are known."""
+    return s.metrics.hardware.peak_hbm_bw_tbs is None and all(
+        op.efficiency.efficiency_percent is None and op.bytes_moved_per_call and op.time_ms > 0
+        for op in s.operations
+    )
 
 
 def _lacks_shapes(s: Subject) -> bool:
@@ -72,6 +88,12 @@ INSIGHTS = (
             "which no device can reach."
         ),
     ),
+    Sentence(
+        _lacks_only_peak,
+        lambda s: (
+            f"{_spends(s)}, and without the GPU's peak bandwidth nothing tells how much of that is needed."
+        ),
+    ),
     Sentence(always, lambda s: f"{_spends(s)}, and nothing tells how much of that is needed."),
 )
 
@@ -81,6 +103,13 @@ ACTIONS = (
         lambda _: (
             "Check the measurement before tuning: the kernel time, the bytes counted for these shapes, "
             "and the peak bandwidth in the metadata."
+        ),
+    ),
+    Sentence(
+        _lacks_only_peak,
+        lambda _: (
+            "Give the GPU with `--gpu KEY` (`normscope gpus` lists the keys) or its peaks with "
+            "`--gpu-file FILE` where the trace is read, so that bandwidth can be held against them."
         ),
     ),
     Sentence(
@@ -112,6 +141,8 @@ IDENTIFICATION = (
 def _why(s: Subject) -> str:
     if _is_anomaly(s):
         return "measured above 110% of roofline"
+    if _lacks_only_peak(s):
+        return "no efficiency in the table, because the GPU's peak is not known"
     return "no efficiency in the table"
 
 
@@ -139,7 +170,11 @@ REASONS = (
         ),
     ),
     Sentence(
-        lambda s: not _is_anomaly(s),
+        _lacks_only_peak,
+        lambda _: "How far that is from the roofline can't be said without the peak.",
+    ),
+    Sentence(
+        lambda s: not _is_anomaly(s) and not _lacks_only_peak(s),
         lambda _: "Without bytes or FLOPs over time the trace can't say how far it is from its roofline.",
     ),
 )
@@ -150,7 +185,11 @@ RESOLUTIONS = (
         lambda _: "Once time, bytes and peak agree, the finding turns into a measured one, or goes away.",
     ),
     Sentence(
-        lambda s: not _is_anomaly(s),
+        _lacks_only_peak,
+        lambda _: "With the peak, the guess turns into a measured gap.",
+    ),
+    Sentence(
+        lambda s: not _is_anomaly(s) and not _lacks_only_peak(s),
         lambda _: "A performance model for this op would replace the guess by a measured gap.",
     ),
     Sentence(

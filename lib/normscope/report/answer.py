@@ -2,6 +2,7 @@
 
 from normscope.analysis.models import CategoryMetrics, ImpactEstimate
 from normscope.escape import shorten
+from normscope.hardware.registry import all_gpus
 from normscope.report.cards import cards_html
 from normscope.report.findings_text import category_texts, finding_titles, inline_html
 from normscope.report.key_figures import key_figures
@@ -26,6 +27,7 @@ from normscope.report.tables import (
     safe,
     table,
 )
+from normscope.report.trace_notes import nothing_analyzed, trace_banners, unknown_gpu_box
 from normscope.report.verdict import verdict_html
 
 WORST_OPERATIONS = 3
@@ -35,22 +37,35 @@ _RUN_NAME_WIDTH = 80
 
 def answer_html(report: Report) -> Html:
     """Return the verdict, the cards with the key figures and the operations to start with."""
-    parts = [_error_banner(report), Html(f'<p class="ns-run">{safe(_run_line(report))}</p>')]
+    summary = report.trace.summary if report.trace else None
+    parts = [
+        _error_banner(report),
+        *(trace_banners(summary) if summary else ()),
+        Html(f'<p class="ns-run">{safe(_run_line(report))}</p>'),
+    ]
     if status_of(report) == "EMPTY":
-        return Html("\n".join([*parts, _nothing_found()]))
+        nothing = nothing_analyzed(summary) if summary else _nothing_found()
+        return Html("\n".join(part for part in [*parts, nothing] if part))
     if operations_of(report):
         figures = key_figures(report)
         parts += [verdict_html(report, figures), cards_html(report, figures)]
+        parts += [unknown_gpu_box(summary)] if summary else []
         parts += [_first_findings(report), _worst_operations(report)]
     return Html("\n".join(part for part in parts if part))
 
 
 def _run_line(report: Report) -> str:
     platforms = dict.fromkeys(m.hardware.platform for m in analyzed(report) if m.hardware.platform)
-    hardware = ", ".join(platforms) or "device not known"
-    categories = ", ".join(m.category for m in report.metrics) or "no categories"
+    hardware = ", ".join(platforms) or _traced_gpu(report) or "device not known"
+    categories = ", ".join(m.category for m in report.metrics) or "no norm ops"
     parts = (report.label, hardware, categories, report.comparison_scope)
     return " · ".join(shorten(part, _RUN_NAME_WIDTH) for part in parts)
+
+
+def _traced_gpu(report: Report) -> str | None:
+    """Return the GPU of a trace, for a report without a category that would name it."""
+    key = report.trace.summary.gpu_key if report.trace else None
+    return next((gpu.name for gpu in all_gpus() if gpu.key == key), None)
 
 
 def _error_banner(report: Report) -> Html:

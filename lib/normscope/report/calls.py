@@ -20,6 +20,7 @@ _COLUMNS = (
     Column("Max (µs)", numeric=True),
     Column("First call ÷ median", numeric=True),
     Column("Outliers", numeric=True),
+    Column("Recomputed", numeric=True),
     Column("Norm kernels per call (µs)", numeric=True),
     Column("Copies and casts per call (µs)", numeric=True),
     Column("Norm kernels alone (TB/s)", numeric=True),
@@ -28,10 +29,12 @@ _COLUMNS = (
 )
 HEADING = Html("<h2>Calls</h2>")
 _EXPLANATION = (
-    "Kernel time of every single call. The first call of a signature in the trace is judged against the median of all "
-    "its calls. An outlier is a later call that takes longer than the median + 5 × the median absolute deviation, and "
-    "at least 10% longer than the median; both need three calls or more. Norm kernels alone are without the copies and "
-    "casts that an op makes around them, so their bandwidth is what the norm itself reaches."
+    "Kernel time of every single call. The first call of a signature in the trace is judged against the "
+    "median of all its calls. An outlier is a later call that takes longer than the median + 5 × the "
+    "median absolute deviation, and at least 10% longer than the median; both need three calls or more. "
+    "Recomputed calls are forward norms that ran again in the backward pass, as activation checkpointing "
+    "makes them. Norm kernels alone are without the copies and casts that an op makes around them: their "
+    "bandwidth is what the norm itself reaches."
 )
 
 Called = tuple[LocatedOperation, CallTimes]
@@ -73,6 +76,7 @@ def _cells(each: LocatedOperation, calls: CallTimes, listed: frozenset[str]) -> 
         number(max(calls.kernel_us), 1),
         number(calls.first_factor),
         MISSING if calls.outlier_limit_us is None else f"{len(calls.outliers):,}",
+        f"{sum(calls.is_recomputed):,}",
         number(fmean(calls.norm_us), 1),
         number(fmean(calls.helper_us), 1),
         number(bandwidth),
@@ -91,4 +95,6 @@ def _modules(paths: Sequence[str]) -> Html:
     full = "<br>".join(html_text(path) for path in distinct[:_MAX_MODULES])
     hidden = len(distinct) - _MAX_MODULES
     tail = f"<br>and {hidden:,} more in figures/call_times.csv" if hidden > 0 else ""
-    return Html(f'<details class="ns-name"><summary>{first}{more}</summary><span>{full}{tail}</span></details>')
+    return Html(
+        f'<details class="ns-name"><summary>{first}{more}</summary><span>{full}{tail}</span></details>'
+    )

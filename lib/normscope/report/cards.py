@@ -1,7 +1,7 @@
 """The key figures as cards, each with its unit and what it is a share of."""
 
 from normscope.escape import MISSING
-from normscope.report.key_figures import Bandwidth, KeyFigures
+from normscope.report.key_figures import Bandwidth, KeyFigures, lacks_peak
 from normscope.report.results import Report, operations_of
 from normscope.report.tables import Html, count_of, number, percent, safe
 
@@ -37,8 +37,11 @@ def _reach_card(report: Report, figures: KeyFigures) -> Html:
     bandwidth = figures.bandwidth
     if bandwidth is None:
         return _card("Achieved bandwidth", MISSING, "not known for any operation")
-    part = percent(100 * bandwidth.achieved_tbs / bandwidth.peak_tbs, 1)
-    detail = f"{part} of the {number(bandwidth.peak_tbs, 1)} TB/s peak; {_coverage(bandwidth)}"
+    against = "the GPU's peak is not known"
+    if bandwidth.peak_tbs:
+        part = percent(100 * bandwidth.achieved_tbs / bandwidth.peak_tbs, 1)
+        against = f"{part} of the {number(bandwidth.peak_tbs, 1)} TB/s peak"
+    detail = f"{against}; {_coverage(bandwidth)}"
     return _card("Achieved bandwidth", f"{number(bandwidth.achieved_tbs)} TB/s", detail)
 
 
@@ -64,6 +67,8 @@ def _comparison_card(figures: KeyFigures) -> Html:
 def _gain_card(figures: KeyFigures) -> Html:
     if figures.gain is None:
         return _card("Potential gain", MISSING, "needs the end-to-end time")
+    if lacks_peak(figures):
+        return _card("Potential gain", MISSING, "needs the GPU's peak bandwidth")
     if not figures.gain.findings or figures.end_to_end_ms is None:
         return _card("Potential gain", "below 0.5%", "of GPU time, in every group of operations")
     saved_ms = figures.gain.middle * figures.end_to_end_ms / 100

@@ -9,6 +9,7 @@ from normscope.escape import html_text, shorten
 from normscope.report.operations import listed_operations
 from normscope.report.results import Report, absent, failed, operation_anchor
 from normscope.report.tables import Cell, Html, bullets, count_of, link, number, paragraph, percent
+from normscope.report.trace_quality import trace_quality_html
 
 _MAX_NAMED = 20
 _NAME_WIDTH = 80
@@ -26,6 +27,8 @@ def data_quality_html(report: Report) -> Html:
     parts += [
         paragraph(f"{m.category}: no normalization operations found in the trace.") for m in absent(report)
     ]
+    if report.trace:
+        parts.append(trace_quality_html(report.trace))
     listed = frozenset(each.anchor for each in listed_operations(report))
     for place, metrics in enumerate(report.metrics, start=1):
         if isinstance(metrics, CategoryMetrics):
@@ -58,7 +61,7 @@ def _points(place: int, metrics: CategoryMetrics, listed: frozenset[str]) -> Ite
         (
             "without efficiency",
             quality.operations_without_efficiency,
-            "Nothing models their performance; their impact is a guess from their share of the time.",
+            _why_no_efficiency(metrics),
         ),
     ):
         if indexes:
@@ -69,6 +72,13 @@ def _points(place: int, metrics: CategoryMetrics, listed: frozenset[str]) -> Ite
         columns = ", ".join(f"<code>{html_text(column)}</code>" for column in quality.missing_columns)
         yield Html(f"<strong>Columns missing from the operations table</strong>: {columns}.")
     yield from quality.notes
+
+
+def _why_no_efficiency(metrics: CategoryMetrics) -> str:
+    why = "Nothing models their performance"
+    if metrics.hardware.peak_hbm_bw_tbs is None:
+        why = "The peak of the GPU isn't known, or nothing models their performance"
+    return f"{why}; their impact is a guess from their share of the time."
 
 
 def _named(place: int, metrics: CategoryMetrics, indexes: Iterable[int], listed: frozenset[str]) -> str:

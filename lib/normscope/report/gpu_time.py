@@ -41,8 +41,8 @@ def gpu_time_html(report: Report) -> Html:
         _coverage_table(covered),
         _timeline_table(summary.timeline),
         paragraph(
-            "Kernel time is the sum over all kernels, so kernels that run at the same time count each. The timeline "
-            "counts every moment once; exposed means while nothing was computed."
+            "Kernel time is the sum over all kernels, so kernels that run at the same time count each. The "
+            "timeline counts every moment once; exposed means while nothing was computed."
         ),
     ]
     return Html("\n".join(parts))
@@ -56,7 +56,11 @@ def attribution_sentences(covered: Coverage) -> list[str]:
     lost_us = _time_us(covered.groups, _UNATTRIBUTED)
     first = f"Norm ops take {_share(norm_us, covered)} of all kernel time ({number(norm_us / 1e3, 3)} of "
     first += f"{number(covered.total_us / 1e3, 3)} ms)"
-    first += f"; {_share(lost_us, covered)} could not be attributed to any op." if lost_us else "; every kernel was attributed to an op."
+    first += (
+        f"; {_share(lost_us, covered)} could not be attributed to any op."
+        if lost_us
+        else "; every kernel was attributed to an op."
+    )
     return [first, *named_only_sentences(covered)]
 
 
@@ -90,12 +94,16 @@ def _time_us(groups: Sequence[Group], wanted: Sequence[str]) -> float:
 
 def _bar(covered: Coverage) -> Html:
     pieces = "".join(
-        f'<span class="ns-part-{_MEANING[g.what][0]}" style="flex-grow:{g.time_us / covered.total_us:.6f}"></span>'
+        f'<span class="{_colour(g)}" style="flex-grow:{g.time_us / covered.total_us:.6f}"></span>'
         for g in covered.groups
-        if covered.total_us and g.time_us > 0
+        if g.time_us > 0
     )
     shares = ", ".join(f"{g.what} {_share(g.time_us, covered)}" for g in covered.groups)
     return Html(f'<div class="ns-stack" role="img" aria-label="{html_text(shares)}">{pieces}</div>')
+
+
+def _colour(group: Group) -> str:
+    return f"ns-part-{_MEANING[group.what][0]}"
 
 
 def _coverage_table(covered: Coverage) -> Html:
@@ -107,10 +115,23 @@ def _coverage_table(covered: Coverage) -> Html:
         Column("What they are"),
     )
     rows = [
-        Row((_named(g), f"{g.count:,}", number(g.time_us / 1e3, 3), _percent(g.time_us, covered), _MEANING[g.what][1]))
+        Row(
+            (
+                _named(g),
+                f"{g.count:,}",
+                number(g.time_us / 1e3, 3),
+                _percent(g.time_us, covered),
+                _MEANING[g.what][1],
+            )
+        )
         for g in covered.groups
     ]
-    total = ("all kernels", f"{covered.total_count:,}", number(covered.total_us / 1e3, 3), _percent(covered.total_us, covered))
+    total = (
+        "all kernels",
+        f"{covered.total_count:,}",
+        number(covered.total_us / 1e3, 3),
+        _percent(covered.total_us, covered),
+    )
     return table("What the kernel time belongs to", columns, [*rows, Row((*total, ""))])
 
 
@@ -119,13 +140,19 @@ def _percent(time_us: float, covered: Coverage) -> str:
 
 
 def _named(group: Group) -> Html:
-    swatch = f'<span class="ns-swatch ns-part-{_MEANING[group.what][0]}" aria-hidden="true"></span>'
+    swatch = f'<span class="ns-swatch {_colour(group)}" aria-hidden="true"></span>'
     return Html(f"{swatch} {html_text(group.what)}")
 
 
 def _timeline_table(timeline: Timeline) -> Html:
     rows = [
-        Row((what, number(time_ms, 3), number(100 * time_ms / timeline.total_ms if timeline.total_ms else None)))
+        Row(
+            (
+                what,
+                number(time_ms, 3),
+                number(100 * time_ms / timeline.total_ms if timeline.total_ms else None),
+            )
+        )
         for what, time_ms in (
             ("Computing", timeline.computation_ms),
             ("Exposed communication", timeline.exposed_communication_ms),
@@ -136,5 +163,11 @@ def _timeline_table(timeline: Timeline) -> Html:
     ]
     columns = (Column("GPU timeline"), Column("Time (ms)", numeric=True), Column("Share (%)", numeric=True))
     left_out = timeline.left_out_events
-    note = f", {count_of(left_out, 'event')} without a launch or outside the window left out" if left_out else ""
-    return table(f"The GPU timeline, from the first to the last of {count_of(timeline.counted_events, 'event')}{note}", columns, rows)
+    note = (
+        f", {count_of(left_out, 'event')} without a launch or outside the window left out" if left_out else ""
+    )
+    return table(
+        f"The GPU timeline, from the first to the last of {count_of(timeline.counted_events, 'event')}{note}",
+        columns,
+        rows,
+    )

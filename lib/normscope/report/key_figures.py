@@ -10,10 +10,13 @@ from normscope.report.results import LocatedOperation, Report, analyzed, finding
 
 
 class Bandwidth(msgspec.Struct, frozen=True):
-    """Achieved and peak memory bandwidth in TB/s, and the share in % of the time that is measured."""
+    """Memory bandwidth in TB/s, and the share in % of the time that is measured.
+
+    ``peak_tbs`` is None where the peak isn't known.
+    """
 
     achieved_tbs: float
-    peak_tbs: float
+    peak_tbs: float | None
     covered_percent: float
 
 
@@ -36,6 +39,7 @@ class KeyFigures(msgspec.Struct, frozen=True, kw_only=True):
     calls: int
     signatures: int
     bandwidth: Bandwidth | None
+    has_efficiency: bool
     gain: Gain | None
 
 
@@ -56,8 +60,14 @@ def key_figures(report: Report) -> KeyFigures:
         calls=sum(each.operation.count for each in operations),
         signatures=len(operations),
         bandwidth=_bandwidth(operations, categories),
+        has_efficiency=any(each.operation.efficiency.efficiency_percent is not None for each in operations),
         gain=_gain(report) if end_to_end_ms else None,
     )
+
+
+def lacks_peak(figures: KeyFigures) -> bool:
+    """Tell whether bandwidth was measured but can't be judged, because the peak of the GPU isn't known."""
+    return figures.bandwidth is not None and figures.bandwidth.peak_tbs is None and not figures.has_efficiency
 
 
 def _trace2_time(operations: Sequence[LocatedOperation]) -> float | None:
@@ -77,7 +87,7 @@ def _bandwidth(
         if each.operation.efficiency.tb_s_achieved is not None and not each.operation.efficiency.is_anomaly
     ]
     measured_ms = sum(time_ms for _, time_ms in measured)
-    if peak_tbs is None or measured_ms <= 0:
+    if measured_ms <= 0:
         return None
     all_ms = sum(each.operation.time_ms for each in operations)
     achieved_tbs = sum(tbs * time_ms for tbs, time_ms in measured) / measured_ms

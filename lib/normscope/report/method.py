@@ -3,6 +3,7 @@
 from normscope.analysis.models import Hardware, Scope
 from normscope.report.results import Report, analyzed
 from normscope.report.tables import Cell, Column, Html, Row, facts, name, number, table
+from normscope.report.trace_method import counting_html, gpu_html
 
 _STANDALONE = (
     (
@@ -83,7 +84,10 @@ def method_html(report: Report) -> Html:
             same.append(metrics.category)
     parts = [_hardware_html(hardware, categories) for hardware, categories in devices]
     formulas: tuple[tuple[str, Cell], ...] = _FORMULAS[report.comparison_scope]
-    return Html("\n".join([*parts, "<h3>Formulas</h3>", facts(formulas)]))
+    summary = report.trace.summary if report.trace else None
+    if summary:
+        parts = [gpu_html(summary), *parts, counting_html(summary.formulas)]
+    return Html("\n".join([*filter(None, parts), "<h3>Formulas</h3>", facts(formulas)]))
 
 
 def _hardware_html(hardware: Hardware, categories: list[str]) -> Html:

@@ -4,7 +4,6 @@ Every ``show_`` function displays something and returns nothing, in Jupyter as w
 """
 
 import base64
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +19,10 @@ from normscope.params import SAMPLE, ReportParams, make_params
 from normscope.report import findings_text
 from normscope.report.answer import answer_html
 from normscope.report.breakdown import breakdown_html
+from normscope.report.calls import HEADING as CALLS_HEADING
+from normscope.report.calls import calls_html, calls_of
 from normscope.report.data_quality import data_quality_html
+from normscope.report.gpu_time import gpu_time_html
 from normscope.report.method import method_html
 from normscope.report.operations import operations_html
 from normscope.report.prefix import analyze_through_prefix
@@ -33,13 +35,16 @@ from normscope.report.results import (
     operations_of,
     status_of,
 )
+from normscope.report.source import opened_source
 from normscope.report.tables import Html, paragraph
+from normscope.report.trace_data import TraceData, read_trace_data
 from normscope.resources import template_dir
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SAMPLE_LABEL = "simulated sample"
+    from normscope.figures import Chart
+
 STYLE_ROLE = "style"
 
 
@@ -50,13 +55,16 @@ def open_report(  # noqa: PLR0913, PLR0917 - the notebook's parameters, one each
     comparison_scope: Scope = "standalone",
     command_prefix: str = "",
     top_n: int = 20,
+    gpu: str = "",
+    gpu_file: str = "",
+    peaks: str = "datasheet",
 ) -> Report:
     """Analyze every category of a run and return what the report is made of.
 
     Parameters
     ----------
     run_dir
-        A TraceLens run directory, or ``sample`` for the bundled simulated one.
+        A profiler trace, a TraceLens run directory, or ``sample`` for the bundled simulated trace.
     out_dir
         The folder the results go to.
     categories
@@ -67,6 +75,10 @@ def open_report(  # noqa: PLR0913, PLR0917 - the notebook's parameters, one each
         Empty to analyze in this Python, ``cache`` to run the analysis through ``cache/cmd_prefix.txt``.
     top_n
         How many operations the tables and figures show.
+    gpu, gpu_file
+        The GPU of a trace that doesn't tell it: a key of the registry, or an architecture file.
+    peaks
+        ``datasheet`` or ``achievable``: what a trace is held against.
 
     Raises
     ------
@@ -83,26 +95,35 @@ def open_report(  # noqa: PLR0913, PLR0917 - the notebook's parameters, one each
             "comparison_scope": comparison_scope,
             "command_prefix": command_prefix,
             "top_n": top_n,
+            "gpu": gpu,
+            "gpu_file": gpu_file,
+            "peaks": peaks,
         }
     )
     _display(Html(f"<style>{_component_style()}</style>"), "", {"normscope": STYLE_ROLE})
-    if params.run_dir != SAMPLE:
-        return _analyse(params, Path(params.run_dir))
-    from normscope.sample import write_sample  # noqa: PLC0415 - only the sample needs it
-
-    with tempfile.TemporaryDirectory() as folder_name:
-        return _analyse(params, write_sample(Path(folder_name) / SAMPLE_LABEL))
+    with opened_source(params) as source:
+        return _analyse(params, source.folder)
 
 
 def _analyse(params: ReportParams, run_dir: Path) -> Report:
     names = params.categories or find_categories(run_dir)
+    metrics = tuple(_analyse_category(params, run_dir, name) for name in dict.fromkeys(names))
+    trace = read_trace_data(run_dir, metrics)
     return Report(
-        label=printable(run_dir.resolve().name) or "run",
+        label=_label(run_dir, trace),
         out_dir=Path(params.out_dir),
         comparison_scope=params.comparison_scope,
         top_n=params.top_n,
-        metrics=tuple(_analyse_category(params, run_dir, name) for name in dict.fromkeys(names)),
+        metrics=metrics,
+        trace=trace,
     )
+
+
+def _label(run_dir: Path, trace: TraceData | None) -> str:
+    """Return the name of the run; a simulated trace is called one wherever the name is shown."""
+    name = trace.summary.label if trace else run_dir.resolve().name
+    is_named_so = trace is None or not trace.summary.is_simulated or "simulated" in name.lower()
+    return printable(name if is_named_so else f"{name} (simulated)") or "run"
 
 
 def _analyse_category(params: ReportParams, run_dir: Path, category: str) -> Metrics:
@@ -123,6 +144,12 @@ def show_answer(report: Report) -> None:
     _display(answer_html(report), f"normscope report on {report.label}: status {status_of(report)}")
 
 
+def show_gpu_time(report: Report) -> None:
+    """Show what all GPU time of a trace went to, with a heading; nothing for a run of another origin."""
+    if report.trace is not None:
+        _display(gpu_time_html(report), "All GPU time: what the kernel time of the trace belongs to")
+
+
 def show_breakdown(report: Report) -> None:
     """Show the kernel time by direction and norm variant."""
     _display(breakdown_html(report), "Table: kernel time by direction and variant")
@@ -130,14 +157,29 @@ def show_breakdown(report: Report) -> None:
 
 def show_figure(report: Report, name: str) -> None:
     """Draw the figure ``name``, keep it as PNG, SVG and CSV in ``out_dir/figures``, and show it."""
-    from normscope.figures import ALL_FIGURES, save_chart  # noqa: PLC0415 - imports matplotlib
-    from normscope.report.images import compact_png  # noqa: PLC0415 - imports Pillow
+    from normscope.figures import ALL_FIGURES  # noqa: PLC0415 - imports matplotlib
 
-    metrics = analyzed(report)
     if not operations_of(report):
         _display(paragraph("There is nothing to draw: no operation was analyzed."), "No figure")
         return
-    chart = ALL_FIGURES[name](metrics, report.top_n)
+    _show_chart(report, ALL_FIGURES[name](analyzed(report), report.top_n))
+
+
+def show_calls(report: Report) -> None:
+    """Show how long each call of a trace took, with a heading; nothing where no call is known."""
+    if report.trace is None or not calls_of(report):
+        return
+    from normscope.figures import call_times  # noqa: PLC0415 - imports matplotlib
+
+    _display(CALLS_HEADING, "Calls")
+    _show_chart(report, call_times(analyzed(report), report.trace.calls, report.top_n))
+    _display(calls_html(report), "Table: calls by signature")
+
+
+def _show_chart(report: Report, chart: "Chart") -> None:
+    from normscope.figures import save_chart  # noqa: PLC0415 - imports matplotlib
+    from normscope.report.images import compact_png  # noqa: PLC0415 - imports Pillow
+
     png = save_chart(chart, report.out_dir / "figures")[0]
     files = [f"figures/{png.stem}{suffix}" for suffix in (".csv", ".svg")]
     picture = base64.b64encode(compact_png(png.read_bytes())).decode("ascii")
@@ -191,6 +233,8 @@ def finish(report: Report) -> None:
         name = metrics.category
         _write(report.out_dir / "category_data" / f"{name}_metrics.json", encode_metrics(metrics))
         _write(report.out_dir / "category_findings" / f"{name}_findings.md", texts[name].encode())
+    for name, content in (report.trace.files if report.trace else {}).items():
+        _write(report.out_dir / "category_data" / name, content)
     _write(report.out_dir / "findings.md", findings_text.combined_findings(report, texts).encode())
     _write(report.out_dir / "metrics.json", encode_results(collect_results(report)))
     state = "with errors" if failed(report) else "complete"

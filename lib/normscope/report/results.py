@@ -15,6 +15,7 @@ from normscope.analysis.models import (
     Operation,
     Scope,
 )
+from normscope.report.trace_data import TraceData
 
 Status = Literal["OK", "ERROR", "EMPTY"]
 
@@ -23,7 +24,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Everything the notebook shows: the metrics of every category and how to show them.
 
     ``label`` names the run, ``top_n`` is the number of operations a table shows unfolded, and ``out_dir`` is
-    the folder the results go to.
+    the folder the results go to. ``trace`` is what only a trace tells, None for a run of another origin.
     """
 
     label: str
@@ -31,6 +32,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     comparison_scope: Scope
     top_n: int
     metrics: tuple[Metrics, ...]
+    trace: TraceData | None = None
 
 
 class LocatedOperation(msgspec.Struct, frozen=True):

@@ -91,6 +91,7 @@ def _call_times(category: str, row: int, columns: Mapping[str, tuple[str, ...]])
         kernel_us=tuple(map(float, columns["kernel_time_us"])),
         norm_us=tuple(map(float, columns["norm_kernel_time_us"])),
         helper_us=tuple(map(float, columns["helper_kernel_time_us"])),
+        is_recomputed=tuple(cell == "True" for cell in columns["is_recomputed"]),
         steps=columns["step"],
         modules=columns["module"],
     )

@@ -15,9 +15,12 @@ _ROOFLINE_USES = {
     "file": "The figures as given, not those of the registry.",
 }
 _COUNTING = (
-    "Bytes are the compulsory traffic: every input read once, every output written once, from the shapes and types "
-    "that the trace recorded. A kernel that reads twice does not get credit for it. Bandwidth is bytes over kernel time, "
-    "efficiency its share of the peak."
+    "Bytes are the compulsory traffic: every input read once, every output written once, from the shapes "
+    "and types that the trace recorded. A kernel that reads twice gets no credit for it. Symbols: E "
+    "elements of x, R rows, N elements of a row, B batch, C channels, G groups; s the bytes of an element"
+    " of x, y, dy, w weight, b bias and r running statistics, a of the saved statistics, 0 where a call "
+    "has no such tensor; m0, m1, m2 whether the gradients of x, weight and bias are wanted, 1 or 0. FLOPs"
+    " are additions, subtractions and multiplications."
 )
 
 
@@ -28,11 +31,16 @@ def gpu_html(summary: TraceSummary) -> Html:
     if gpu is not None:
         rows += [
             ("Datasheet peak bandwidth", _figure(gpu.peak_bandwidth_gbps)),
-            ("Published achievable bandwidth", _achievable(gpu.achievable_bandwidth_gbps, gpu.peak_bandwidth_gbps)),
+            (
+                "Published achievable bandwidth",
+                _achievable(gpu.achievable_bandwidth_gbps, gpu.peak_bandwidth_gbps),
+            ),
         ]
     elif summary.peak_bandwidth_gbps is not None:
         rows.append(("Peak bandwidth, as given", f"{number(summary.peak_bandwidth_gbps, 0)} GB/s"))
-    uses = _ROOFLINE_USES.get(summary.bandwidth_kind or "", "Nothing: no peak is known, so there are no percentages.")
+    uses = _ROOFLINE_USES.get(
+        summary.bandwidth_kind or "", "Nothing: no peak is known, so there are no percentages."
+    )
     rows.append(("What the roofline uses", uses))
     return Html("\n".join([unknown_gpu_box(summary), "<h3>The GPU and its peaks</h3>", facts(rows)]))
 
@@ -59,9 +67,23 @@ def counting_html(notes: tuple[FormulaNote, ...]) -> Html:
     """Return the formula of every kind of call that occurs; empty where none does."""
     if not notes:
         return Html("")
-    columns = (Column("Kind of call"), Column("Bytes"), Column("FLOPs"), Column("Assumption"), Column("Source"))
+    columns = (
+        Column("Kind of call"),
+        Column("Bytes"),
+        Column("FLOPs"),
+        Column("Assumption"),
+        Column("Source"),
+    )
     rows = [
-        Row((note.title, _code(note.bytes_moved), _code(note.flops or "not counted"), note.assumption, note.source))
+        Row(
+            (
+                note.title,
+                _code(note.bytes_moved),
+                _code(note.flops or "not counted"),
+                note.assumption,
+                note.source,
+            )
+        )
         for note in notes
     ]
     heading = Html("<h3>Bytes and FLOPs of a call</h3>")

@@ -7,19 +7,26 @@ from normscope.tracerun import coverage as c
 from normscope.tracerun.summary import TraceSummary
 
 HOW_TO_GIVE_PEAKS = (
-    "Give the GPU with --gpu KEY (`normscope gpus` lists the keys), or its peaks with --gpu-file FILE in TraceLens' "
-    "architecture format."
+    "Give the GPU with --gpu KEY (`normscope gpus` lists the keys), or its peaks with --gpu-file FILE in "
+    "TraceLens' architecture format."
 )
-SHAPES_HINT = "The trace was recorded without shapes, so bytes and efficiency aren't known; record it with record_shapes=True."
-MODULES_HINT = "The trace holds no module names; record it with with_stack=True and with_modules=True to see which layer each call belongs to."
+SHAPES_HINT = (
+    "The trace was recorded without shapes, so bytes and efficiency aren't known; record it with "
+    "record_shapes=True."
+)
+MODULES_HINT = (
+    "The trace holds no module names; record it with with_stack=True and with_modules=True to see which "
+    "layer each call belongs to."
+)
 
 
 def trace_banners(summary: TraceSummary) -> list[Html]:
     """Return the boxes that come before everything else."""
-    boxes = []
-    if summary.is_truncated:
-        boxes.append(note("The trace breaks off", f"The file ends before the trace does. This report shows what is there: {count_of(summary.event_count, 'event')}."))
-    return boxes
+    if not summary.is_truncated:
+        return []
+    there = count_of(summary.event_count, "event")
+    text = f"The file ends before the trace does. This report shows what is there: {there}."
+    return [note("The trace breaks off", text)]
 
 
 def unknown_gpu_box(summary: TraceSummary) -> Html:
@@ -32,39 +39,55 @@ def unknown_gpu_box(summary: TraceSummary) -> Html:
 
 def note(title: str, text: Cell) -> Html:
     """Return a box that a reader sees before going on."""
-    return Html(f'<div class="ns-note" role="note">\n<p><strong>{html_text(title)}</strong>. {safe(text)}</p>\n</div>')
+    return Html(
+        f'<div class="ns-note" role="note">\n<p><strong>{html_text(title)}</strong>. {safe(text)}</p>\n</div>'
+    )
 
 
 def nothing_analyzed(summary: TraceSummary) -> Html:
     """Return the first screen of a trace without a norm op: what its kernels say all the same."""
     covered = summary.coverage
-    named = named_only(covered)
-    if not named:
-        kernels = count_of(covered.total_count, "kernel")
-        title = "No normalization found"
-        sentences = [f"No op of the trace is a norm, and none of its {kernels} has a norm's name."]
-    else:
-        time_us = sum(group.time_us for group in named)
+    groups = named_only(covered)
+    time_us = sum(group.time_us for group in groups)
+    if groups:
         share = percent(share_percent(time_us, covered), 1)
         title = f"Normalization takes {share} of kernel time, told by kernel names alone"
-        count = count_of(sum(group.count for group in named), "kernel")
-        sentences = [f"{count}, {number(time_us / 1e3, 3)} ms. No op of the trace is a norm whose bytes are known, so time is all that can be said: how efficient they are is not known."]
-    sentences.append(_advice(summary))
-    body = "\n".join(f"<p>{html_text(sentence)}</p>" for sentence in sentences if sentence)
+        kernels = count_of(sum(group.count for group in groups), "kernel")
+        told = f"{kernels}, {number(time_us / 1e3, 3)} ms. {_BY_NAME_ALONE}"
+    else:
+        title = "No normalization found"
+        kernels = count_of(covered.total_count, "kernel")
+        told = f"No op of the trace is a norm, and none of its {kernels} has a norm's name."
+    body = "\n".join(f"<p>{html_text(text)}</p>" for text in (told, _advice(summary)) if text)
     return Html(f'<div class="ns-verdict">\n<p class="ns-headline">{html_text(title)}</p>\n{body}\n</div>')
+
+
+_BY_NAME_ALONE = (
+    "No op that launched them is a norm whose bytes are known, so time is all that can be said: how "
+    "efficient they are is not known."
+)
+_GRAPHS_OFF = (
+    "of kernel time was replayed from captured graphs, which hide the ops. To see ops and shapes, record "
+    "a few steps with graphs off (--enforce-eager in vLLM, --disable-cuda-graph in SGLang)."
+)
+_NO_HOST_OPS = (
+    "The trace holds no ops of the host. Record it with ProfilerActivity.CPU among the activities, and with "
+    "record_shapes=True."
+)
+_COMPILED = (
+    "They run under compiled or custom ops. To see the norms themselves, record a few steps without "
+    "torch.compile and with record_shapes=True."
+)
 
 
 def _advice(summary: TraceSummary) -> str:
     """Return what would make the trace say more."""
-    times = {group.what: group.time_us for group in summary.coverage.groups}
-    if c.GRAPH in times:
-        share = percent(share_percent(times[c.GRAPH], summary.coverage), 1)
-        return f"{share} of kernel time was replayed from captured graphs, which hide the ops. To see ops and shapes, record a few steps with graphs off (in vLLM --enforce-eager, in SGLang --disable-cuda-graph)."
-    if not {c.OTHER_OPS, c.NORM_UNMODELED} & times.keys():
-        return "The trace holds no ops of the host. Record it with ProfilerActivity.CPU among the activities, and with record_shapes=True."
-    if c.NORM_UNMODELED in times:
-        return "They run under compiled or custom ops. To see the norms themselves, record a few steps without torch.compile, with record_shapes=True."
-    return ""
+    times_us = {group.what: group.time_us for group in summary.coverage.groups}
+    if c.GRAPH in times_us:
+        return f"{percent(share_percent(times_us[c.GRAPH], summary.coverage), 1)} {_GRAPHS_OFF}"
+    if not {c.OTHER_OPS, c.NORM_UNMODELED} & times_us.keys():
+        return _NO_HOST_OPS
+    return _COMPILED if c.NORM_UNMODELED in times_us else ""
 
 
 def more_by_name(summary: TraceSummary) -> list[str]:

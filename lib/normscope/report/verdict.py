@@ -1,8 +1,9 @@
 """The verdict of a report: one headline and two sentences."""
 
-from normscope.report.key_figures import KeyFigures
+from normscope.report.key_figures import KeyFigures, lacks_peak
 from normscope.report.results import Report, failed
 from normscope.report.tables import Html, count_of, number, percent, safe
+from normscope.report.trace_notes import more_by_name
 
 # Potential gain in % of GPU time, from which on a headline applies; findings start at 0.5 (contract §6).
 _HEADLINES = ((5.0, "Large potential"), (1.0, "Moderate potential"), (0.0, "Small potential"))
@@ -10,9 +11,12 @@ _HEADLINES = ((5.0, "Large potential"), (1.0, "Moderate potential"), (0.0, "Smal
 
 def verdict_html(report: Report, figures: KeyFigures) -> Html:
     """Return the headline and what it rests on."""
+    more = more_by_name(report.trace.summary) if report.trace else []
+    sentences = [_verdict_sentence(report, figures), *more]
+    body = "\n".join(f"<p>{safe(sentence)}</p>" for sentence in sentences)
     return Html(
         f'<div class="ns-verdict">\n<p class="ns-headline">{safe(_headline(report, figures))}</p>\n'
-        f"<p>{safe(_verdict_sentence(report, figures))}</p>\n</div>"
+        f"{body}\n</div>"
     )
 
 
@@ -21,6 +25,8 @@ def _headline(report: Report, figures: KeyFigures) -> str:
         return "Incomplete: no verdict"
     if figures.gain is None:
         return "No verdict: the end-to-end time is not known"
+    if lacks_peak(figures):
+        return "No verdict: the peak of the GPU is not known"
     if not figures.gain.findings:
         return "Nothing worth fixing"
     middle = figures.gain.middle
@@ -33,7 +39,9 @@ def _verdict_sentence(report: Report, figures: KeyFigures) -> str:
     if figures.share_percent is None:
         share = f"takes {number(figures.time_ms, 3)} ms"
     reach = ""
-    if figures.bandwidth is not None:
+    if figures.bandwidth is not None and not figures.bandwidth.peak_tbs:
+        reach = f" and reaches {number(figures.bandwidth.achieved_tbs)} TB/s"
+    elif figures.bandwidth is not None and figures.bandwidth.peak_tbs:
         part = 100 * figures.bandwidth.achieved_tbs / figures.bandwidth.peak_tbs
         reach = f" and reaches {percent(part, 1)} of peak memory bandwidth"
     return f"Normalization {share}{reach}. {_outlook(report, figures)}"
@@ -42,6 +50,8 @@ def _verdict_sentence(report: Report, figures: KeyFigures) -> str:
 def _outlook(report: Report, figures: KeyFigures) -> str:
     if figures.gain is None:
         return "Without the end-to-end time in the metadata no gain can be estimated."
+    if lacks_peak(figures):
+        return "Without the peak of the GPU nothing tells how much of that time is needed."
     if not figures.gain.findings:
         return "No group of operations could save 0.5% of GPU time or more."
     target = "trace 2" if report.comparison_scope == "comparative" else "the roofline"
