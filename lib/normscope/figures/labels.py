@@ -12,6 +12,7 @@ from functools import cache
 from matplotlib.font_manager import findfont, get_font
 
 from normscope.escape import printable
+from normscope.findings import wording
 
 FONT = "DejaVu Sans"
 UNDRAWABLE = "□"
@@ -113,7 +114,7 @@ def percent_range(low: float, high: float) -> str:
 
 
 _TIME_UNITS = ((1000.0, 1e-3, "s"), (1.0, 1.0, "ms"), (0.0, 1e3, "µs"))
-_BYTE_UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "KB"), (0.0, "B"))
+_BYTE_UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (0.0, "B"))
 
 
 def duration(time_ms: float) -> str:
@@ -159,7 +160,7 @@ def counted(number: int, noun: str) -> str:
     >>> counted(1, "operation"), counted(4, "operation")
     ('1 operation', '4 operations')
     """
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    return wording.counted(number, noun)
 
 
 def joined(sentences: Iterable[str]) -> str:

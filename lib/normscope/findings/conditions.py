@@ -1,6 +1,9 @@
 """When a sentence holds: conditions on what a finding is about, each with its threshold."""
 
+import re
+
 from normscope.analysis.models import Operation
+from normscope.findings.layout import channels_last, is_channels_last
 from normscope.findings.subject import Subject
 
 SHORT_CALL_US = 10.0  # so short a kernel is mostly its start and its end, whatever it moves
@@ -9,6 +12,7 @@ HEALTHY_PERCENT = 70.0
 _MOST = 0.5
 _NARROW_BAND = 2.5  # the best efficiency is at most this many times the worst
 _LOW_BANDS = ("0-30", "30-60")
+_FUSED_NAME = re.compile(r"fused|(?<![a-z])add(?![a-z])", re.IGNORECASE)
 
 
 def is_compute_bound(s: Subject) -> bool:
@@ -23,12 +27,22 @@ def moves_data(s: Subject) -> bool:
 
 def is_low(s: Subject) -> bool:
     """Tell whether the efficiency lies in one of the two lower bands."""
-    return moves_data(s) and s.finding.eff_bucket in _LOW_BANDS
+    return moves_data(s) and s.finding.eff_bucket in _LOW_BANDS and not is_impossibly_slow(s)
+
+
+def is_impossibly_slow(s: Subject) -> bool:
+    """Tell whether every efficiency is zero, though the kernels ran and did something."""
+    return bool(s.efficiencies) and s.efficiencies[-1] == 0
+
+
+def has_some_zeros(s: Subject) -> bool:
+    """Tell whether some efficiencies are zero, and not all."""
+    return not is_impossibly_slow(s) and any(op.efficiency.efficiency_percent == 0 for op in s.operations)
 
 
 def is_near_roofline(s: Subject) -> bool:
     """Tell whether the efficiency lies in the upper band."""
-    return moves_data(s) and not is_low(s)
+    return moves_data(s) and s.finding.eff_bucket not in _LOW_BANDS
 
 
 def is_far_below(s: Subject) -> bool:
@@ -49,6 +63,16 @@ def has_long_calls(s: Subject) -> bool:
 def is_batch_norm(s: Subject) -> bool:
     """Tell whether the calls are long and most of them BatchNorm."""
     return has_long_calls(s) and s.main_variant == "BatchNorm"
+
+
+def can_change_layout(s: Subject) -> bool:
+    """Tell whether the calls are long, of BatchNorm, and could run channels last and don't yet."""
+    return is_batch_norm(s) and channels_last(s.lead) is not None
+
+
+def has_channels_last(s: Subject) -> bool:
+    """Tell whether the calls are long, of BatchNorm or GroupNorm, and channels last already."""
+    return (is_batch_norm(s) or is_group_norm(s)) and is_channels_last(s.lead)
 
 
 def is_group_norm(s: Subject) -> bool:
@@ -93,17 +117,40 @@ def percent(op: Operation | None) -> float:
 
 def time_against_peak(s: Subject) -> bool:
     """Tell whether time and bytes of the costliest call can be held against peak bandwidth."""
-    return bool(moves_data(s) and s.call_bytes and s.call_at_peak_us and s.call_us > s.call_at_peak_us)
+    return bool(
+        moves_data(s)
+        and not is_impossibly_slow(s)
+        and s.call_bytes
+        and s.call_at_peak_us
+        and s.call_us > s.call_at_peak_us
+    )
+
+
+def arithmetic_is_large(s: Subject) -> bool:
+    """Tell whether the bound is compute and every arithmetic intensity lies above the ridge."""
+    return _knows_intensity(s) and is_compute_bound(s) and s.intensities[0] > _ridge(s)
+
+
+def bound_disagrees(s: Subject) -> bool:
+    """Tell whether the bound is one thing and every arithmetic intensity says the other."""
+    if not _knows_intensity(s):
+        return False
+    if is_compute_bound(s):
+        return s.intensities[-1] < _ridge(s)
+    return s.finding.bound_type == "memory" and s.intensities[0] > _ridge(s)
+
+
+def _knows_intensity(s: Subject) -> bool:
+    return bool(s.intensities and s.ridge_flops_per_byte)
+
+
+def _ridge(s: Subject) -> float:
+    return s.ridge_flops_per_byte or 0.0
 
 
 def arithmetic_is_small(s: Subject) -> bool:
     """Tell whether every arithmetic intensity lies below the ridge."""
-    return bool(
-        moves_data(s)
-        and s.intensities
-        and s.ridge_flops_per_byte
-        and s.intensities[-1] < s.ridge_flops_per_byte
-    )
+    return _knows_intensity(s) and moves_data(s) and s.intensities[-1] < _ridge(s)
 
 
 def sits_in_a_narrow_band(s: Subject) -> bool:
@@ -112,12 +159,12 @@ def sits_in_a_narrow_band(s: Subject) -> bool:
 
 
 def size_does_not_help(s: Subject) -> bool:
-    """Tell whether efficiencies differ, but the larger shapes do no better."""
+    """Tell whether efficiencies differ, but the larger shapes do hardly better, or worse."""
     return _size_says_nothing(s) and not sits_in_a_narrow_band(s)
 
 
 def _size_says_nothing(s: Subject) -> bool:
-    return is_low(s) and s.efficiency_by_size is not None and not s.size_matters
+    return is_low(s) and s.size_effect is not None and not s.size_matters
 
 
 def small_shapes_are_slow(s: Subject) -> bool:
@@ -127,9 +174,25 @@ def small_shapes_are_slow(s: Subject) -> bool:
 
 def saves(s: Subject) -> bool:
     """Tell whether the estimate can be given in time."""
-    return bool(s.saving_us)
+    return bool(s.saving_us) and not is_impossibly_slow(s)
+
+
+def is_fused(s: Subject) -> bool:
+    """Tell whether the name of the costliest op says that it does more than the norm."""
+    return _FUSED_NAME.search(s.lead.name) is not None
 
 
 def can_fuse(s: Subject) -> bool:
-    """Tell whether the size of the tensor is known."""
-    return bool(moves_data(s) and s.tensor and s.tensor.size_bytes)
+    """Tell whether the size of the tensor is known, and fusing is still to be done."""
+    is_open = moves_data(s) and not is_fused(s) and not is_impossibly_slow(s)
+    return bool(is_open and s.tensor and s.tensor.size_bytes)
+
+
+def can_save_launches(s: Subject) -> bool:
+    """Tell whether calls are short, and could be fused into others."""
+    return has_short_calls(s) and not is_fused(s)
+
+
+def tuning_comes_first(s: Subject) -> bool:
+    """Tell whether the advice is to tune or swap kernels of one variant, which all do badly."""
+    return is_far_below(s) and has_long_calls(s) and not varies(s) and s.main_variant is not None

@@ -3,14 +3,27 @@
 The patterns only speak about what the metrics already hold; they never add or drop a finding.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from normscope.analysis.models import CategoryMetrics, Variant
+from normscope.analysis.models import CategoryMetrics, Operation, Variant
+from normscope.escape import markdown
+from normscope.findings.layout import channels_last, rank
 from normscope.findings.phrases import direction_word, op_name
-from normscope.findings.standalone import CHANNELS_LAST
-from normscope.findings.wording import duration, listed, plural, sentence_case, significant, span
+from normscope.findings.subject import trace2_us
+from normscope.findings.wording import (
+    counted,
+    duration,
+    listed,
+    plural,
+    sentence_case,
+    significant,
+    span,
+    verb,
+)
 
 CNN_SHARE_PERCENT = (10.0, 50.0)
+_IMAGE_RANK = 4  # batch, channels and two or more dimensions of space
+_COSTLIEST = 3
 HEADING = "## Overview"
 NO_FINDINGS = "No group of operations reaches an impact score of 0.5, so there is nothing to recommend."
 
@@ -33,9 +46,41 @@ def _total(metrics: CategoryMetrics) -> str:
     )
     return (
         f"{sentence_case(plural(len(metrics.operations), 'signature'))} of normalization"
-        f"{direction_word(metrics.direction)} take {duration(metrics.total_time_ms * 1e3)} in "
-        f"{metrics.operation_count:,} calls{share}."
+        f"{direction_word(metrics.direction)} {verb(len(metrics.operations), 'take')} "
+        f"{duration(metrics.total_time_ms * 1e3)} in {counted(metrics.operation_count, 'call')}{share}."
     )
+
+
+def _takes_too_long(metrics: CategoryMetrics) -> bool:
+    end_to_end_ms = metrics.hardware.end_to_end_ms
+    return bool(end_to_end_ms) and metrics.total_time_ms > (end_to_end_ms or 0.0)
+
+
+def _too_long(metrics: CategoryMetrics) -> str:
+    end_to_end_us = (metrics.hardware.end_to_end_ms or 0.0) * 1e3
+    return (
+        f"That is more than the end-to-end time of {duration(end_to_end_us)}, "
+        "which can't be where kernels run one after the other: check the end-to-end time in the metadata "
+        "before trusting any share."
+    )
+
+
+def _costliest(metrics: CategoryMetrics) -> str:
+    longest = sorted(metrics.operations, key=lambda op: -op.time_ms)[:_COSTLIEST]
+    return (
+        "Without the end-to-end time no impact can be estimated, so there are no recommendations. "
+        f"The costliest {'is' if len(longest) == 1 else 'are'} "
+        f"{listed([_cost(op, metrics) for op in longest])}."
+    )
+
+
+def _cost(op: Operation, metrics: CategoryMetrics) -> str:
+    shape = f" {markdown(op.args.partition('<br>')[0])}" if isinstance(op.args, str) else ""
+    percent = op.efficiency.efficiency_percent
+    reached = "efficiency not known" if percent is None else f"{significant(percent)}% of roofline"
+    if metrics.comparison_scope == "comparative":
+        reached = "in trace 1"
+    return f"{op_name(op.name)}{shape} ({duration(op.time_ms * 1e3)}, {reached})"
 
 
 def variant_times_ms(metrics: CategoryMetrics) -> dict[Variant, float]:
@@ -72,20 +117,72 @@ def _efficiencies(metrics: CategoryMetrics, variant: Variant) -> str:
     return f" (at {span(percents[0], percents[-1], '%')} of roofline)"
 
 
-def _batch_norm_percent(metrics: CategoryMetrics) -> float:
-    return sum(op.percent_of_total or 0.0 for op in metrics.operations if op.variant == "BatchNorm")
+def convolutional(categories: Sequence[CategoryMetrics]) -> str | None:
+    """Return what BatchNorm's share of a convolutional network's time suggests, ``None`` where it does not.
 
-
-def _is_cnn(metrics: CategoryMetrics) -> bool:
+    Parameters
+    ----------
+    categories
+        The categories that are judged together, such as forward and backward of a run.
+    """
+    operations = [
+        op
+        for metrics in categories
+        if metrics.comparison_scope == "standalone"
+        for op in metrics.operations
+        if op.variant == "BatchNorm" and (rank(op) or 0) >= _IMAGE_RANK
+    ]
+    share = sum(op.percent_of_total or 0.0 for op in operations)
     low, high = CNN_SHARE_PERCENT
-    return low <= _batch_norm_percent(metrics) <= high
+    if not low <= share <= high:
+        return None
+    head = (
+        f"BatchNorm takes {significant(share, 3)}% of end-to-end GPU time, as in many convolutional networks"
+    )
+    call = channels_last(max(operations, key=lambda op: op.time_ms))
+    if call is not None:
+        return f"{head}; channels-last layout ({call}) and the BatchNorm kernel itself are the two levers."
+    return f"{head}; the BatchNorm kernel itself is the lever."
 
 
-def _cnn(metrics: CategoryMetrics) -> str:
+def _has_trace2(metrics: CategoryMetrics) -> bool:
+    return metrics.comparison_scope == "comparative" and bool(_against_trace2_us(metrics))
+
+
+def _against_trace2_us(metrics: CategoryMetrics) -> list[tuple[float, float]]:
+    """Return the times in trace 1 and trace 2 of the operations that both have."""
+    times = ((op.time_ms * 1e3, trace2_us(op)) for op in metrics.operations)
+    return [(own, other) for own, other in times if other]
+
+
+def _trace2(metrics: CategoryMetrics) -> str:
+    pairs = _against_trace2_us(metrics)
+    who = "They" if len(pairs) == len(metrics.operations) > 1 else "It"
+    if len(pairs) != len(metrics.operations):
+        who = f"{sentence_case(plural(len(pairs), 'signature'))} with a counterpart in trace 2"
+    own, other = sum(own for own, _ in pairs), sum(other for _, other in pairs)
+    takes = f"{who} {verb(len(pairs), 'take')} {duration(own)} in trace 1 and {duration(other)} in trace 2"
+    if own == other:
+        return f"{takes}."
+    compared = ("less", "faster") if own < other else ("more", "slower")
     return (
-        f"BatchNorm takes {significant(_batch_norm_percent(metrics))}% of end-to-end GPU time, as in many "
-        f"convolutional networks; channels-last layout ({CHANNELS_LAST}) and the BatchNorm kernel itself "
-        "are the two levers."
+        f"{takes}, {duration(abs(own - other))} {compared[0]}: trace 1 is "
+        f"{significant(abs(own - other) / other * 100)}% {compared[1]}, in % of trace 2's time."
+    )
+
+
+def _zeros(metrics: CategoryMetrics) -> list[Operation]:
+    if metrics.comparison_scope == "comparative":
+        return []
+    return [op for op in metrics.operations if op.time_ms and op.efficiency.efficiency_percent == 0]
+
+
+def _zero(metrics: CategoryMetrics) -> str:
+    zeros = _zeros(metrics)
+    names = dict.fromkeys(op_name(op.name) for op in zeros)
+    return (
+        f"{sentence_case(plural(len(zeros), 'signature'))} of {listed(list(names)[:3])} measured at 0% of "
+        "roofline, which can't be: verify the measurement."
     )
 
 
@@ -115,11 +212,18 @@ _Row = tuple[Callable[[CategoryMetrics], bool], Callable[[CategoryMetrics], str]
 
 _ROWS: tuple[_Row, ...] = (
     (_has_operations, _total),
+    (_takes_too_long, _too_long),
+    (_has_trace2, _trace2),
     (lambda m: not m.operations, lambda _: "No normalization operations found in trace."),
     (_is_mixed, _mixture),
-    (_is_cnn, _cnn),
+    (lambda m: convolutional([m]) is not None, lambda m: convolutional([m]) or ""),
+    (lambda m: bool(_zeros(m)), _zero),
     (lambda m: bool(m.data_quality.anomalies), _anomalies),
     (lambda m: bool(m.data_quality.high_variance), _variance),
     (lambda m: bool(m.data_quality.missing_columns), _missing),
-    (lambda m: bool(m.operations) and not m.category_findings, lambda _: NO_FINDINGS),
+    (lambda m: bool(m.operations) and not m.hardware.end_to_end_ms, _costliest),
+    (
+        lambda m: bool(m.operations and m.hardware.end_to_end_ms) and not m.category_findings,
+        lambda _: NO_FINDINGS,
+    ),
 )

@@ -3,11 +3,13 @@
 from collections.abc import Callable
 
 import msgspec
+from msgspec import UNSET
 
 from normscope.analysis.models import Direction, Operation
 from normscope.escape import markdown, markdown_code, shorten
 from normscope.findings.subject import Subject
 from normscope.findings.wording import (
+    counted,
     duration,
     listed,
     number_word,
@@ -16,12 +18,14 @@ from normscope.findings.wording import (
     shown,
     significant,
     span,
+    verb,
 )
 
 LIMIT_NAMES = {"memory": "memory bandwidth", "compute": "peak compute"}
 _MOST_VARIANTS = 3
 _MOST_NAMES = 3
 _NAME_WIDTH = 80
+_LEAST_SPEED = 0.01  # the metrics round speeds to two decimals
 
 
 class Sentence(msgspec.Struct, frozen=True):
@@ -87,14 +91,21 @@ def op_name(name: str) -> str:
     return markdown_code(shorten(name, _NAME_WIDTH)) if name else "an op without a name"
 
 
+def shape_word(subject: Subject) -> str:
+    """Return what the operations differ in: shapes where these were recorded, else just signatures."""
+    return "shape" if subject.has_shapes else "signature"
+
+
+def shapes_of(subject: Subject) -> str:
+    """Return how many shapes, and signatures where these are more: ``Five … shapes (nine signatures)``."""
+    shapes, signatures = len(subject.shapes), len(subject.operations)
+    more = f" ({plural(signatures, 'signature')})" if signatures != shapes else ""
+    return sentence_case(plural(shapes, f"{what(subject)} {shape_word(subject)}")) + more
+
+
 def shapes_spend(subject: Subject) -> str:
     """Return who spends how much time, such as ``Five BatchNorm backward shapes spend 2.95 ms``."""
-    count = len(subject.operations)
-    verb = "spends" if count == 1 else "spend"
-    return (
-        f"{sentence_case(number_word(count))} {what(subject)} shape{'' if count == 1 else 's'} "
-        f"{verb} {duration(subject.time_us)}"
-    )
+    return f"{shapes_of(subject)} {verb(len(subject.shapes), 'spend')} {duration(subject.time_us)}"
 
 
 def of_gpu_time(subject: Subject) -> str:
@@ -111,11 +122,12 @@ def efficiency_span(subject: Subject) -> str:
 
 def achieved(subject: Subject) -> str:
     """Return the speed reached against the limit, in the units of the limit."""
-    peak = subject.metrics.hardware.peak_hbm_bw_tbs
-    if subject.finding.bound_type == "memory" and subject.bandwidths_tb_s and peak:
-        low, high = subject.bandwidths_tb_s[0], subject.bandwidths_tb_s[-1]
-        if high >= 0.01:
-            return f"at {span(low, high, ' TB/s')} of a possible {significant(float(peak))}"
+    speeds, peak, unit = {
+        "memory": (subject.bandwidths_tb_s, subject.metrics.hardware.peak_hbm_bw_tbs, " TB/s"),
+        "compute": (subject.tflops, subject.lead.efficiency.resolved_peak_maf, " TFLOPS"),
+    }.get(subject.finding.bound_type, ((), None, ""))
+    if speeds and peak and speeds[-1] >= _LEAST_SPEED:
+        return f"at {span(speeds[0], speeds[-1], unit)} of a possible {significant(float(peak), 3)}"
     return f"at {efficiency_span(subject)} of {limit(subject)}"
 
 
@@ -139,15 +151,23 @@ def lead_shape(subject: Subject) -> str:
     return markdown(f"{subject.tensor.shape} {subject.tensor.dtype}")
 
 
+def the_costliest(subject: Subject) -> str:
+    """Return the costliest shape as the start of a sentence, with the comma that ends an apposition."""
+    which = "costliest" if len(subject.shapes) > 1 else "only"
+    word = "shape" if subject.tensor is not None else "signature"
+    return f"The {which} {word}, {lead_shape(subject)},"
+
+
 def start_with(subject: Subject) -> str:
     """Return where to start, for a finding of several shapes, else nothing."""
-    if len(subject.operations) == 1:
+    if len(subject.shapes) == 1:
         return ""
-    if len(subject.operations) == 2:
-        percent = subject.lead.time_ms * 1e5 / subject.time_us
-        return f" Start with {lead_shape(subject)}: it holds {significant(percent)}% of the time."
+    if len(subject.shapes) == 2:
+        percent = subject.shapes[0].time_us * 100 / subject.time_us
+        whose = f"{subject.lead.variant} at " if len(subject.variants) > 1 else ""
+        return f" Start with {whose}{lead_shape(subject)}: it holds {significant(percent)}% of the time."
     return (
-        f" Start with the {number_word(subject.lead_count)} costliest shapes: "
+        f" Start with the {number_word(subject.lead_count)} costliest {shape_word(subject)}s: "
         f"they hold {significant(subject.lead_percent)}% of the time."
     )
 
@@ -168,11 +188,12 @@ def mixed_variants(subject: Subject) -> str:
     parts = []
     for variant in subject.variants:
         own = [op for op in subject.operations if op.variant == variant]
+        shapes = [shape for shape in subject.shapes if shape.lead.variant == variant]
         percents = sorted(op.efficiency.efficiency_percent or 0.0 for op in own)
         share = sum(op.time_ms for op in own) * 1e5 / subject.time_us
         name = "no variant named" if variant == "Other" else variant
         parts.append(
-            f"{name} ({plural(len(own), 'shape')}, {significant(share)}% of the time, "
+            f"{name} ({plural(len(shapes), shape_word(subject))}, {significant(share)}% of the time, "
             f"{span(percents[0], percents[-1], '%')})"
         )
     return f"The variants are {listed(parts)}"
@@ -193,9 +214,13 @@ def source(subject: Subject, *keys: str) -> str:
 
 def calls_of(subject: Subject) -> str:
     """Return how often and how long the costliest shape runs."""
-    return (
-        f"{subject.lead.count:,} call{'' if subject.lead.count == 1 else 's'} of {duration(subject.call_us)}"
-    )
+    return f"{counted(subject.shapes[0].calls, 'call')} of {duration(subject.call_us)}"
+
+
+def fusion_analysis(subject: Subject) -> str:
+    """Return what names fusible chains; *the* analysis only where this run has one."""
+    is_known = any(op.fusion_flagged is not UNSET for op in subject.metrics.operations)
+    return f"{'the' if is_known else 'a'} kernel fusion analysis"
 
 
 def saving(subject: Subject) -> str:

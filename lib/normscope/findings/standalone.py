@@ -1,15 +1,22 @@
 """The sentences of a quantified finding in the standalone scope: each a row, its condition beside it."""
 
 from normscope.findings.conditions import (
+    arithmetic_is_large,
     arithmetic_is_small,
+    bound_disagrees,
+    can_change_layout,
     can_fuse,
+    can_save_launches,
+    has_channels_last,
     has_healthy_peer,
     has_no_healthy_peer,
     has_short_calls,
-    is_batch_norm,
+    has_some_zeros,
     is_compute_bound,
     is_far_below,
+    is_fused,
     is_group_norm,
+    is_impossibly_slow,
     is_instance_norm,
     is_low,
     is_mixed,
@@ -21,8 +28,10 @@ from normscope.findings.conditions import (
     size_does_not_help,
     small_shapes_are_slow,
     time_against_peak,
+    tuning_comes_first,
     varies,
 )
+from normscope.findings.layout import channels_last
 from normscope.findings.phrases import (
     Prose,
     Sentence,
@@ -32,6 +41,7 @@ from normscope.findings.phrases import (
     calls_of,
     efficiency_span,
     first,
+    fusion_analysis,
     grouped,
     lead_shape,
     limit,
@@ -42,24 +52,36 @@ from normscope.findings.phrases import (
     shapes_spend,
     source,
     start_with,
+    the_costliest,
     what,
     what_capital,
     where,
 )
 from normscope.findings.subject import Subject
-from normscope.findings.wording import data_size, duration, number_word, sentence_case, significant
+from normscope.findings.wording import (
+    counted,
+    data_size,
+    duration,
+    number_word,
+    sentence_case,
+    significant,
+    span,
+)
 
 REDUCTION_NOT_VISIBLE = "Reduction strategy not visible — profile the kernel to identify the variant."
-CHANNELS_LAST = "`model.to(memory_format=torch.channels_last)`"
 
 _BANDS = {"0-30": "below 30%", "30-60": "between 30 and 60%", "60-100": "above 60%"}
 
 
 def _title(s: Subject) -> str:
+    if is_impossibly_slow(s):
+        return f"{what_capital(s)} measured at 0% of {limit(s)}"
     return f"{what_capital(s)} at {efficiency_span(s)} of {limit(s)}"
 
 
 def _insight(s: Subject) -> str:
+    if is_impossibly_slow(s):
+        return f"{shapes_spend(s)}{of_gpu_time(s)} at a measured 0% of {limit(s)}, which can't be."
     return f"{shapes_spend(s)}{of_gpu_time(s)} {achieved(s)}."
 
 
@@ -75,8 +97,23 @@ def _for_main_variant(s: Subject) -> str:
 
 
 def _by_size(s: Subject) -> str:
-    smaller, larger = s.efficiency_by_size or (0.0, 0.0)
-    return f"{significant(larger)}% against {significant(smaller)}%"
+    effect = s.size_effect
+    if effect is None:
+        return ""
+    return (
+        f"Calls that move less than {data_size(effect.border_bytes)} reach "
+        f"{significant(effect.small_percent or 0)}% of roofline, larger ones "
+        f"{significant(effect.large_percent)}%"
+    )
+
+
+def _spread(s: Subject) -> str:
+    return significant(s.size_effect.spread if s.size_effect else 1)
+
+
+def _layout_and(s: Subject) -> str:
+    call = channels_last(s.lead)
+    return f"channels-last layout ({call}) and " if call else ""
 
 
 def _other_implementation(s: Subject) -> str:
@@ -88,16 +125,35 @@ def _other_implementation(s: Subject) -> str:
 # Action: the first row that holds. What to do differs by cause, and the cause is tried in this order.
 ACTIONS = (
     Sentence(
-        is_compute_bound,
-        lambda s: (
-            f"Profile {op_name(s.lead.name)} for tile size and wave occupancy: compute seldom limits a norm."
+        is_impossibly_slow,
+        lambda _: (
+            "Check the measurement before tuning: the bytes and FLOPs counted for these calls, "
+            "and the peaks in the metadata."
         ),
+    ),
+    Sentence(
+        lambda s: is_compute_bound(s) and bound_disagrees(s),
+        lambda s: (
+            f"Profile {op_name(s.lead.name)} for tile size and wave occupancy, but first check its bound: "
+            "its arithmetic intensity says memory."
+        ),
+    ),
+    Sentence(
+        is_compute_bound,
+        lambda s: f"Profile {op_name(s.lead.name)} for tile size and wave occupancy.",
     ),
     Sentence(
         varies,
         lambda s: (
             "First find what the slow calls wait for: the same kernel at the same shape varies by "
             f"{significant((s.varying[0].cov or 0.0) * 100)}% of its mean, so tuning it comes second."
+        ),
+    ),
+    Sentence(
+        lambda s: has_short_calls(s) and is_fused(s),
+        lambda s: (
+            f"Make fewer and larger calls, by batching: {calls_of(s)} are too short to fill the memory "
+            "system."
         ),
     ),
     Sentence(
@@ -108,9 +164,9 @@ ACTIONS = (
         ),
     ),
     Sentence(
-        is_batch_norm,
+        can_change_layout,
         lambda s: (
-            f"{_for_main_variant(s)}try channels-last layout ({CHANNELS_LAST}), "
+            f"{_for_main_variant(s)}try channels-last layout ({channels_last(s.lead)}), "
             "which lets these kernels read whole cache lines across channels."
         ),
     ),
@@ -118,7 +174,7 @@ ACTIONS = (
         is_group_norm,
         lambda s: (
             f"{_for_main_variant(s)}optimize the memory access of the dominant kernels: "
-            f"try channels-last layout ({CHANNELS_LAST}) and a kernel that fuses the norm with its "
+            f"try {_layout_and(s)}a kernel that fuses the norm with its "
             f"activation, or {_other_implementation(s)}."
         ),
     ),
@@ -137,16 +193,30 @@ ACTIONS = (
         ),
     ),
     Sentence(
+        lambda s: is_near_roofline(s) and is_fused(s),
+        lambda s: (
+            f"Tune it last: it reaches {efficiency_span(s)} of {limit(s)}, "
+            "and its name says that it is fused already."
+        ),
+    ),
+    Sentence(
         is_near_roofline,
         lambda s: (
-            f"Move fewer bytes rather than tune: fuse {what(s)} with the activation or residual beside it, "
-            "as the kernel fusion analysis finds them."
+            f"Move fewer bytes rather than tune: fuse {what(s)} with the activation or residual beside it; "
+            f"{fusion_analysis(s)} names such chains."
+        ),
+    ),
+    Sentence(
+        lambda s: is_mixed(s) and s.main_variant is None,
+        lambda s: (
+            "Optimize the memory access of the dominant kernels, one variant after the other; "
+            f"{_other_implementation(s)}."
         ),
     ),
     Sentence(
         always,
         lambda s: (
-            "Optimize the memory access of the dominant kernels, one variant after the other; "
+            f"{_for_main_variant(s)}optimize the memory access of the dominant kernels: "
             f"{_other_implementation(s)}."
         ),
     ),
@@ -179,20 +249,36 @@ REASONS = (
     Sentence(
         time_against_peak,
         lambda s: (
-            f"The costliest shape, {lead_shape(s)}, takes {duration(s.call_us)} per call for "
+            f"{the_costliest(s)} takes {duration(s.call_us)} per call for "
             f"{data_size(s.call_bytes or 0)}, {_times(s.call_us / (s.call_at_peak_us or 1))} "
             "what the memory system needs at peak."
         ),
     ),
     Sentence(
         lambda s: not time_against_peak(s),
-        lambda s: f"The costliest shape, {lead_shape(s)}, takes {duration(s.call_us)} per call.",
+        lambda s: f"{the_costliest(s)} takes {duration(s.call_us)} per call.",
     ),
     Sentence(
-        is_compute_bound,
+        is_impossibly_slow,
+        lambda _: (
+            "A kernel that runs moves some bytes, so an efficiency of zero means that bytes or FLOPs are "
+            "counted wrong, or that a peak is far too high."
+        ),
+    ),
+    Sentence(
+        has_some_zeros,
+        lambda _: "An efficiency of zero is among them, which can't be: verify that measurement.",
+    ),
+    Sentence(
+        arithmetic_is_large,
+        lambda s: f"At {_intensity(s)}, above the ridge of {_ridge(s)}, arithmetic sets its limit.",
+    ),
+    Sentence(
+        bound_disagrees,
         lambda s: (
-            f"The roofline counts {_intensity(s)} against a ridge of "
-            f"{significant(s.ridge_flops_per_byte or 0)}, so arithmetic, not memory, sets its limit."
+            f"The table says {s.finding.bound_type}-bound, but {_intensity(s)} lies "
+            f"{'below' if is_compute_bound(s) else 'above'} the ridge of {_ridge(s)}, "
+            f"where the roofline's limit is {'memory' if is_compute_bound(s) else 'compute'}."
         ),
     ),
     Sentence(
@@ -210,28 +296,26 @@ REASONS = (
         sits_in_a_narrow_band,
         lambda s: (
             f"The shapes sit in the same narrow band although their sizes differ by "
-            f"{significant(s.size_spread or 0)} times, so size alone does not explain it."
+            f"{_spread(s)} times, so size alone does not explain it."
         ),
     ),
     Sentence(
         size_does_not_help,
         lambda s: (
-            f"The larger half of the shapes does no better than the smaller, {_by_size(s)} of roofline, "
-            f"although sizes differ by {significant(s.size_spread or 0)} times, "
-            "so size alone does not explain it."
+            f"{_by_size(s)}, although sizes differ by {_spread(s)} times, so size alone does not explain it."
         ),
     ),
     Sentence(
         small_shapes_are_slow,
-        lambda s: (
-            f"The smaller half of the shapes reaches {significant((s.efficiency_by_size or (0, 0))[0])}% of "
-            f"roofline and the larger half {significant((s.efficiency_by_size or (0, 0))[1])}%: "
-            f"a fixed cost per call weighs on the small ones{_but_large_ones(s)}."
-        ),
+        lambda s: f"{_by_size(s)}{_but_large_ones(s)}.",
     ),
     Sentence(
         has_short_calls,
-        lambda s: f"Calls of {duration(s.call_us)} end before a kernel's start-up is paid back.",
+        lambda s: f"Calls of {duration(s.call_us)} are short against a kernel's start and end.",
+    ),
+    Sentence(
+        has_channels_last,
+        lambda _: "The kernel names say channels last, so that layout is in use already.",
     ),
     Sentence(
         lambda s: bool(s.varying),
@@ -255,7 +339,7 @@ REASONS = (
             "can't tell a slow kernel from a slow memory system."
         ),
     ),
-    Sentence(is_low, lambda _: REDUCTION_NOT_VISIBLE),
+    Sentence(lambda s: is_low(s) or is_compute_bound(s), lambda _: REDUCTION_NOT_VISIBLE),
 )
 
 
@@ -268,9 +352,17 @@ def _times(ratio: float) -> str:
 
 
 def _intensity(s: Subject) -> str:
-    if not s.intensities:
-        return "an unknown number of FLOP per byte"
-    return f"{significant(s.intensities[-1])} FLOP per byte"
+    return span(s.intensities[0], s.intensities[-1], " FLOP per byte", digits=3)
+
+
+def _ridge(s: Subject) -> str:
+    return significant(s.ridge_flops_per_byte or 0, 3)
+
+
+def _call_at_roofline_us(s: Subject) -> float | None:
+    """Time of a call × efficiency."""
+    share = s.lead.efficiency.efficiency_percent
+    return s.call_us * share / 100 if share and share < 100 else None
 
 
 def _two_passes(s: Subject) -> float:
@@ -280,7 +372,6 @@ def _two_passes(s: Subject) -> float:
 
 _ALTERNATIVES = {
     "BatchNorm": "GroupNorm",
-    "InstanceNorm": "GroupNorm",
     "GroupNorm": "LayerNorm",
     "LayerNorm": "RMSNorm",
 }
@@ -294,7 +385,14 @@ RESOLUTIONS = (
         ),
     ),
     Sentence(
-        is_batch_norm,
+        is_impossibly_slow,
+        lambda _: (
+            "Until bytes, FLOPs and peaks agree, the estimate, which takes all of the time for lost, "
+            "promises nothing."
+        ),
+    ),
+    Sentence(
+        can_change_layout,
         lambda _: (
             "With channels last, one pass reads neighbouring channels together, "
             "and each channel's reduction can be split over many workgroups."
@@ -303,32 +401,38 @@ RESOLUTIONS = (
     Sentence(
         lambda s: is_low(s) and s.kernels_per_call > 1,
         lambda s: (
-            f"Every kernel that is merged with its neighbour takes away {s.lead.count:,} launches of this "
-            "shape, and the pass over memory between them."
+            f"Every kernel that is merged with its neighbour takes away "
+            f"{counted(s.shapes[0].calls, 'launch', 'launches')} of this shape, "
+            "and the pass over memory between them."
         ),
     ),
     Sentence(
-        has_short_calls,
-        lambda s: f"Each call that is fused away saves a launch; there are {s.calls:,} of them.",
+        can_save_launches,
+        lambda s: (
+            f"Each call that is fused away saves a launch; this trace holds {counted(s.calls, 'such call')}."
+        ),
     ),
     Sentence(
         can_fuse,
         lambda s: (
             "Where an activation or a residual sits beside the norm, fusing it removes one write and one "
             f"read of the {lead_shape(s)} tensor, {data_size(_two_passes(s))} per call; "
-            "the kernel fusion analysis names such chains."
+            f"{fusion_analysis(s)} names such chains."
         ),
     ),
     Sentence(
-        lambda s: is_far_below(s) and s.variants[0] in _ALTERNATIVES,
+        lambda s: tuning_comes_first(s) and s.main_variant in _ALTERNATIVES,
         lambda s: (
-            f"If tuning does not help, {_ALTERNATIVES[s.variants[0]]} may have better kernels; "
+            f"If tuning does not help, {_ALTERNATIVES[s.main_variant or '']} may have better kernels; "
             "that changes the model, so it needs retraining."
         ),
     ),
     Sentence(
-        is_compute_bound,
-        lambda _: "Less arithmetic per element, or larger tiles per workgroup, is what would shorten it.",
+        lambda s: is_compute_bound(s) and _call_at_roofline_us(s) is not None,
+        lambda s: (
+            "At its roofline a call of the costliest shape would take "
+            f"{duration(_call_at_roofline_us(s) or 0)} instead of {duration(s.call_us)}."
+        ),
     ),
     Sentence(
         saves,

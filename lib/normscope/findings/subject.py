@@ -18,9 +18,9 @@ from normscope.analysis.models import (
     Operation,
     Variant,
 )
+from normscope.analysis.size_effect import SizeEffect, size_effect
 
 ROOFLINE_CAP = "[ROOFLINE CAP]"
-_SIZE_MATTERS_FACTOR = 1.5  # the larger half reaches this many times the efficiency of the smaller half
 _MAIN_SHARE = 0.6  # of the time, so that advice for one variant fits a mixed finding
 _SIZE_SPREAD = 4.0  # smaller differences in size say nothing about its effect
 _FIRST_ARGUMENT = re.compile(r"\(([\d,]*)\) ([\w.]+)")
@@ -35,12 +35,37 @@ class Tensor(msgspec.Struct, frozen=True):
     size_bytes: float | None
 
 
+class Shape(msgspec.Struct, frozen=True):
+    """The operations of one variant that have the same arguments: the shapes and types of every tensor."""
+
+    operations: tuple[Operation, ...]
+
+    @property
+    def lead(self) -> Operation:
+        """The operation with the most time."""
+        return self.operations[0]
+
+    @property
+    def time_us(self) -> float:
+        """The kernel time of all its calls."""
+        return sum(op.time_ms for op in self.operations) * 1e3
+
+    @property
+    def calls(self) -> int:
+        """The number of its calls."""
+        return sum(op.count for op in self.operations)
+
+
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
-    """One finding and the figures its prose is made of; operations are ordered by time, longest first."""
+    """One finding and the figures its prose is made of; operations are ordered by time, longest first.
+
+    So are shapes; an operation without recorded arguments counts as a shape of its own.
+    """
 
     metrics: CategoryMetrics
     finding: CategoryFinding
     operations: tuple[Operation, ...]
+    shapes: tuple[Shape, ...]
     time_us: float
     share_percent: float | None
     calls: int
@@ -48,6 +73,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     direction: Direction
     efficiencies: tuple[float, ...]
     bandwidths_tb_s: tuple[float, ...]
+    tflops: tuple[float, ...]
     intensities: tuple[float, ...]
     ridge_flops_per_byte: float | None
     call_us: float
@@ -55,21 +81,31 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     call_at_peak_us: float | None
     tensor: Tensor | None
     kernels_per_call: int
-    size_spread: float | None
-    efficiency_by_size: tuple[float, float] | None
+    size_effect: SizeEffect | None
     lead_count: int
     lead_percent: float
     varying: tuple[Operation, ...]
     modules: tuple[str, ...]
     healthy: Operation | None
     saving_us: tuple[float, float] | None
-    gap_us: float
+    gaps_us: tuple[float, ...]
+    trace2_us: tuple[float | None, ...]
     capped: tuple[Operation, ...]
 
     @property
     def lead(self) -> Operation:
-        """The operation with the most time."""
-        return self.operations[0]
+        """The operation with the most time, of the shape with the most time."""
+        return self.shapes[0].lead
+
+    @property
+    def has_shapes(self) -> bool:
+        """Whether the arguments of every operation were recorded."""
+        return all(isinstance(op.args, str) for op in self.operations)
+
+    @property
+    def gap_us(self) -> float:
+        """Trace 1's time above trace 2's."""
+        return sum(self.gaps_us)
 
     @property
     def main_variant(self) -> Variant | None:
@@ -80,25 +116,26 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def size_matters(self) -> bool:
         """Whether the smaller shapes reach clearly less than the larger ones."""
-        if self.efficiency_by_size is None:
+        effect = self.size_effect
+        if effect is None or effect.small_percent is None:
             return False
-        smaller, larger = self.efficiency_by_size
-        return larger >= _SIZE_MATTERS_FACTOR * smaller
+        return effect.is_notable and effect.small_percent < effect.large_percent
 
 
 def subject_of(metrics: CategoryMetrics, finding: CategoryFinding) -> Subject:
     """Return what ``finding`` of ``metrics`` is about."""
     members = sorted(finding.members, key=lambda m: -m.time_ms)
     operations = tuple(metrics.operations[m.operation_index] for m in members)
-    lead = operations[0]
+    shapes = _shapes(operations)
+    lead = shapes[0].lead
     time_us = sum(op.time_ms for op in operations) * 1e3
-    lead_count = min(2, len(operations))
-    call_us = _call_us(lead)
+    lead_count = min(2, len(shapes))
     peak_tb_s = metrics.hardware.peak_hbm_bw_tbs
     return Subject(
         metrics=metrics,
         finding=finding,
         operations=operations,
+        shapes=shapes,
         time_us=time_us,
         share_percent=_sum_known([op.percent_of_total for op in operations]),
         calls=sum(op.count for op in operations),
@@ -106,22 +143,23 @@ def subject_of(metrics: CategoryMetrics, finding: CategoryFinding) -> Subject:
         direction=_common_direction(operations),
         efficiencies=_sorted_known([op.efficiency.efficiency_percent for op in operations]),
         bandwidths_tb_s=_sorted_known([op.efficiency.tb_s_achieved for op in operations]),
+        tflops=_sorted_known([op.efficiency.tflops_achieved for op in operations]),
         intensities=_sorted_known([op.efficiency.flops_per_byte for op in operations]),
         ridge_flops_per_byte=_ridge(lead),
-        call_us=call_us,
+        call_us=_call_us(shapes[0]),
         call_bytes=lead.bytes_moved_per_call or None,
         call_at_peak_us=_at_peak_us(lead.bytes_moved_per_call, peak_tb_s),
         tensor=_tensor(lead),
         kernels_per_call=lead.kernel_name.count("<br>Kernel ") + 1 if lead.kernel_name else 0,
-        size_spread=_size_spread(operations),
-        efficiency_by_size=_efficiency_by_size(operations),
+        size_effect=_size_effect(operations),
         lead_count=lead_count,
-        lead_percent=sum(op.time_ms for op in operations[:lead_count]) * 1e5 / time_us if time_us else 0.0,
+        lead_percent=sum(s.time_us for s in shapes[:lead_count]) * 100 / time_us if time_us else 0.0,
         varying=tuple(op for op in operations if op.high_variance is True),
         modules=_modules(operations),
         healthy=_healthy(metrics, operations),
         saving_us=_saving_us(metrics, finding),
-        gap_us=sum(_gap_us(op, m) for op, m in zip(operations, members, strict=True)),
+        gaps_us=tuple(_gap_us(op, m) for op, m in zip(operations, members, strict=True)),
+        trace2_us=tuple(map(trace2_us, operations)),
         capped=tuple(op for op in operations if (op.efficiency.warning or "").startswith(ROOFLINE_CAP)),
     )
 
@@ -147,10 +185,20 @@ def _common_direction(operations: tuple[Operation, ...]) -> Direction:
     return directions.pop() if len(directions) == 1 else "unknown"
 
 
-def _call_us(op: Operation) -> float:
-    return (
-        op.kernel_time_mean_us if op.kernel_time_mean_us is not None else op.time_ms * 1e3 / max(1, op.count)
-    )
+def _shapes(operations: tuple[Operation, ...]) -> tuple[Shape, ...]:
+    groups: dict[object, list[Operation]] = {}
+    for place, op in enumerate(operations):
+        key = (op.variant, op.args) if isinstance(op.args, str) else place
+        groups.setdefault(key, []).append(op)
+    return tuple(sorted((Shape(tuple(own)) for own in groups.values()), key=lambda s: -s.time_us))
+
+
+def _call_us(shape: Shape) -> float:
+    """Mean kernel time of a call: the table's own for one operation, else time ÷ calls."""
+    stated = shape.lead.kernel_time_mean_us
+    if len(shape.operations) == 1 and stated is not None:
+        return stated
+    return shape.time_us / max(1, shape.calls)
 
 
 def _at_peak_us(size_bytes: float | None, peak_tb_s: float | None) -> float | None:
@@ -174,25 +222,10 @@ def _tensor(op: Operation) -> Tensor | None:
     return Tensor(f"({shape})", dtype, math.prod(sizes) * width if width and sizes else None)
 
 
-def _sized(operations: tuple[Operation, ...]) -> list[tuple[float, float]]:
-    """Bytes per call and efficiency of the operations that have both, smallest first."""
-    pairs = [(op.bytes_moved_per_call, op.efficiency.efficiency_percent) for op in operations]
-    return sorted((size, percent) for size, percent in pairs if size and percent is not None)
-
-
-def _size_spread(operations: tuple[Operation, ...]) -> float | None:
-    sized = _sized(operations)
-    return sized[-1][0] / sized[0][0] if len(sized) > 1 else None
-
-
-def _efficiency_by_size(operations: tuple[Operation, ...]) -> tuple[float, float] | None:
-    """Mean efficiency of the smaller and of the larger half, where sizes differ enough to tell."""
-    sized = _sized(operations)
-    if len(sized) < 2 or sized[-1][0] < _SIZE_SPREAD * sized[0][0]:
-        return None
-    half = len(sized) // 2
-    smaller, larger = sized[:half], sized[-half:]
-    return sum(p for _, p in smaller) / half, sum(p for _, p in larger) / half
+def _size_effect(operations: tuple[Operation, ...]) -> SizeEffect | None:
+    """Return the effect of size, where sizes differ enough to tell."""
+    effect = size_effect(operations)
+    return effect if effect is not None and effect.spread >= _SIZE_SPREAD else None
 
 
 def _modules(operations: tuple[Operation, ...]) -> tuple[str, ...]:
@@ -212,6 +245,15 @@ def _saving_us(metrics: CategoryMetrics, finding: CategoryFinding) -> tuple[floa
     if total_ms is None:
         return None
     return finding.impact_score_low * total_ms * 10.0, finding.impact_score_high * total_ms * 10.0
+
+
+def trace2_us(op: Operation) -> float | None:
+    """Return trace 2's time for an operation: as the table says, or what the difference implies."""
+    if op.t2_time_ms is not UNSET:
+        return op.t2_time_ms * 1e3
+    if op.difference_ms is not UNSET:
+        return max(0.0, (op.time_ms + op.difference_ms) * 1e3)
+    return None
 
 
 def _gap_us(op: Operation, member: ImpactEstimate) -> float:

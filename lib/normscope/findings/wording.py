@@ -41,6 +41,28 @@ def plural(count: int, noun: str) -> str:
     return f"{number_word(count)} {noun}{'' if count == 1 else 's'}"
 
 
+def verb(count: int, stem: str) -> str:
+    """Return a verb in the present tense that agrees with a count.
+
+    Examples
+    --------
+    >>> verb(1, "take"), verb(2, "take")
+    ('takes', 'take')
+    """
+    return f"{stem}s" if count == 1 else stem
+
+
+def counted(count: int, noun: str, nouns: str | None = None) -> str:
+    """Return a count in digits with its noun.
+
+    Examples
+    --------
+    >>> counted(1, "call"), counted(4096, "call")
+    ('1 call', '4,096 calls')
+    """
+    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
+
+
 def significant(value: float, digits: int = 2) -> str:
     """Return a number with ``digits`` significant digits, never in exponent notation.
 
@@ -61,7 +83,7 @@ def significant(value: float, digits: int = 2) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def span(low: float, high: float, unit: str = "") -> str:
+def span(low: float, high: float, unit: str = "", digits: int = 2) -> str:
     """Return a range of two numbers, or one number where both read the same.
 
     Examples
@@ -69,7 +91,7 @@ def span(low: float, high: float, unit: str = "") -> str:
     >>> span(0.12, 0.26, " TB/s"), span(2.0, 2.0, "%")
     ('0.12–0.26 TB/s', '2%')
     """
-    ends = significant(low), significant(high)
+    ends = significant(low, digits), significant(high, digits)
     return (ends[0] if ends[0] == ends[1] else "–".join(ends)) + unit
 
 

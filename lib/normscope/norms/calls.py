@@ -118,13 +118,13 @@ class _Costs:
     """Costs by op name and recorded arguments: equal calls are worked out once."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[tuple[str, bytes], ...], tuple[Model, NormCost]] = {}
+        self._known: dict[str, tuple[Model, NormCost]] = {}
 
     def of(self, chain: Sequence[CpuOp]) -> tuple[Model, NormCost]:
         """Return what the call of ``chain`` (norm ops, outermost first) computes, and what it costs."""
-        key = tuple((op.name, op.raw_args) for op in chain)
+        named = [(op.name, op.args()) for op in chain]  # the recorded text differs from call to call
+        key = repr(named)
         if key not in self._known:
-            named = [(op.name, op.args()) for op in chain]
             place = describing_op(named)
             name, args = named[place] if place is not None else (named[-1][0], OpArgs())
             layout = select_layout(name, args.types) or NORM_OPS[name][0]

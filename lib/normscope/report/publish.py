@@ -10,29 +10,36 @@ import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from normscope.errors import ExportError, UsageError
-from normscope.report.provenance import written_files
+from normscope.escape import shorten
+from normscope.report.written import own_files
 
 _SWAP_TRIES = 20
 _NAME_LENGTH = 40  # characters, of the 255 bytes a name may have
 _OCCUPIED = frozenset({errno.ENOTEMPTY, errno.EEXIST})
+_HARMLESS = (".DS_Store", ".ipynb_checkpoints", ".~lock*")
+"""What desktops, Jupyter and office programs leave in any folder that they open."""
 
 
 def check_target(target: Path) -> None:
     """Make sure that ``target`` may be replaced: it is absent, empty, or a report without foreign files.
 
-    Hidden files, such as Jupyter's checkpoints, don't count.
+    What desktops and Jupyter leave in a report doesn't count.
 
     Raises
     ------
     UsageError
-        It is a file, the current folder, or holds something that no report wrote.
+        It is a file, the current folder, holds something that no report wrote, or can't have that name.
     """
     try:
         is_folder = stat.S_ISDIR(target.stat().st_mode)
-    except OSError:  # most often it isn't there; whatever else it is, making the folder will tell
+    except OSError as error:  # most often it isn't there; whatever else it is, making the folder will tell
+        if error.errno == errno.ENAMETOOLONG:
+            message = f"the name {shorten(target.name, 80)} is too long; choose a shorter one"
+            raise UsageError(message) from None
         is_folder = False
         if not target.is_symlink():
             return
@@ -49,19 +56,33 @@ def check_target(target: Path) -> None:
 
 
 def _foreign_files(folder: Path) -> list[str]:
-    """Return the files of ``folder`` that no report wrote, even while other runs replace it."""
+    """Return what ``folder`` holds that no report wrote, even while other runs replace it."""
     for _ in range(_SWAP_TRIES):
-        written = written_files(folder)
+        own = own_files(folder)
         with suppress(FileNotFoundError):
-            names = (path.relative_to(folder) for path in folder.rglob("*") if not path.is_dir())
-            foreign = sorted({n.as_posix() for n in names if not _is_hidden(n)} - (written or frozenset()))
-            if not foreign or written_files(folder) == written:
+            foreign = sorted(os.listdir(folder) if own is None else _files_in(folder) - own)  # noqa: PTH208 - names
+            if not foreign or own_files(folder) == own:
                 return foreign
     return []  # it changes all the time, so other runs own it
 
 
-def _is_hidden(name: Path) -> bool:
-    return any(part.startswith(".") for part in name.parts)
+def _files_in(folder: Path) -> set[str]:
+    """Return the names of all files below ``folder`` but the harmless ones; a link is a file."""
+    found = set()
+    for place, folders, files in os.walk(folder, onerror=_refuse_unreadable):
+        links = (name for name in folders if os.path.islink(os.path.join(place, name)))  # noqa: PTH114, PTH118 - as os.walk
+        for name in (*files, *links):
+            path = Path(place, name).relative_to(folder)
+            if not any(fnmatchcase(part, pattern) for part in path.parts for pattern in _HARMLESS):
+                found.add(path.as_posix())
+    return found
+
+
+def _refuse_unreadable(error: OSError) -> None:
+    if isinstance(error, FileNotFoundError):
+        raise error
+    message = f"{error.filename} can't be looked through ({error.strerror}); choose another folder"
+    raise UsageError(message)
 
 
 @contextmanager
@@ -87,6 +108,7 @@ def staging(target: Path) -> Iterator[Path]:
         raise ExportError(message) from None
     try:
         yield folder
+        check_target(target)  # a run takes long enough for somebody to put a file there
         swap_in(folder, target)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -136,6 +158,6 @@ def _beside(target: Path, role: str) -> Path:
 
 
 def remove_report(folder: Path) -> None:
-    """Delete ``folder`` if it is a report."""
-    if written_files(folder) is not None:
+    """Delete ``folder`` if it is a report and nothing else is in it."""
+    if own_files(folder) is not None and not _foreign_files(folder):
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,6 +1,7 @@
 """How the GPU spent its time: computing, communicating, copying, idle."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 import msgspec
 
@@ -94,5 +95,10 @@ def _counted(linked: LinkedTrace) -> list[GpuEvent]:
 
 
 def _communicates(event: GpuEvent) -> bool:
-    name = event.name.lower()
-    return event.kind == "kernel" and any(word in name for word in COMMUNICATION)
+    return event.kind == "kernel" and _is_communication(event.name)
+
+
+@lru_cache(maxsize=4096)
+def _is_communication(kernel_name: str) -> bool:
+    name = kernel_name.lower()
+    return any(word in name for word in COMMUNICATION)

@@ -13,6 +13,7 @@ from normscope.files import write_atomically
 from normscope.hardware.registry import run_metadata
 from normscope.inputs.rundir import NORM_ANALYZER, CategoryPaths, category_paths
 from normscope.norms.calls import NormCall, norm_calls
+from normscope.trace.collector_pause import collector_paused
 from normscope.trace.link import LinkedTrace, link
 from normscope.trace.read import read_trace
 from normscope.trace.source import Progress
@@ -64,6 +65,17 @@ def write_trace_run(
     UsageError
         The GPU can't be used as given.
     """
+    with collector_paused():
+        return _write_trace_run(source, folder, label, gpu or GpuChoice(), on_progress)
+
+
+def _write_trace_run(
+    source: Path | BinaryIO | None,
+    folder: Path,
+    label: str,
+    gpu: GpuChoice,
+    on_progress: Progress | None,
+) -> TraceSummary:
     trace = read_trace("-" if source is None else source, on_progress)
     if not trace.gpu_events:
         message = (
@@ -74,7 +86,7 @@ def write_trace_run(
     linked = link(trace)
     calls = norm_calls(linked)
     rows = signatures(linked, calls)
-    found = find_gpu(trace, gpu or GpuChoice())
+    found = find_gpu(trace, gpu)
     timeline = gpu_timeline(linked)
     summary = summarize(linked, calls, rows, timeline, found, label, coverage(linked, calls))
     _write(folder, linked, rows, timeline, found, summary)
