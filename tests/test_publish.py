@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -104,8 +105,84 @@ def test_a_file_that_the_user_put_into_a_report_is_not_deleted_with_it(tmp_path:
     assert (tmp_path / "out" / "notes.txt").read_text() == "mine"
 
 
-@pytest.mark.parametrize("name", [".DS_Store", ".ipynb_checkpoints/report.ipynb", "figures/.cache"])
-def test_hidden_files_do_not_stand_in_the_way(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", [".git/config", ".env", ".ssh/id", "figures/.cache", "x/.DS_Store.txt"])
+@pytest.mark.parametrize("is_report", [True, False])
+def test_a_hidden_file_of_the_user_is_never_deleted(tmp_path: Path, name: str, is_report: bool) -> None:
+    if is_report:
+        publish(tmp_path / "out", report="1")
+    path = tmp_path / "out" / name
+    path.parent.mkdir(exist_ok=True, parents=True)
+    path.write_text("mine")
+    with pytest.raises(UsageError, match=re.escape(name)):
+        publish(tmp_path / "out", report="2")
+    remove_report(tmp_path / "out")
+    assert path.read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["empty folder", ".git", ".DS_Store"])
+def test_a_folder_that_is_no_report_must_be_truly_empty(tmp_path: Path, name: str) -> None:
+    (tmp_path / "out" / name).mkdir(parents=True)
+    with pytest.raises(UsageError, match=re.escape(name)):
+        publish(tmp_path / "out", report="1")
+    assert names(tmp_path / "out") == [name]
+
+
+def test_a_link_in_a_report_is_the_users(tmp_path: Path) -> None:
+    publish(tmp_path / "out", report="1")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "out" / "link").symlink_to(tmp_path / "data")
+    with pytest.raises(UsageError, match="link"):
+        publish(tmp_path / "out", report="2")
+
+
+def test_a_file_that_appears_during_the_run_is_not_deleted(tmp_path: Path) -> None:
+    publish(tmp_path / "out", report="1")
+    with pytest.raises(UsageError, match=r"late\.txt"), staging(tmp_path / "out") as stage:
+        fill(stage, report="2")
+        (tmp_path / "out" / "late.txt").write_text("mine")
+    assert (tmp_path / "out" / "late.txt").read_text() == "mine"
+    assert names(tmp_path) == ["out"]
+
+
+def test_a_name_that_no_folder_can_have_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="too long"):
+        check_target(tmp_path / ("x" * 300))
+
+
+RESULTS = """{"schema_version": "1.0", "complete": true, "status": "OK", "comparison_scope": "standalone",
+"label": "x", "categories": [{"status": "OK", "category": "norm_fwd"}], "errors": []}"""
+
+
+@pytest.mark.parametrize(
+    ("results", "other", "is_ours"),
+    [
+        (RESULTS, "findings.md", True),
+        (RESULTS, "category_data/norm_fwd_metrics.json", True),
+        (RESULTS, "category_findings/norm_fwd_findings.md", True),
+        (RESULTS, "figures/roofline.svg", True),
+        (RESULTS, "figures/mine.svg", False),
+        (RESULTS, "category_data/norm_bwd_metrics.json", False),
+        (RESULTS, "category_data/norm_fwd_ops.csv", False),
+        (RESULTS.replace("true", "false"), "findings.md", False),
+        ('{"complete": true}', "findings.md", False),
+    ],
+)
+def test_what_the_notebook_alone_wrote_may_be_replaced_and_no_more(
+    tmp_path: Path, results: str, other: str, is_ours: bool
+) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "metrics.json").write_text(results)
+    (tmp_path / "out" / other).parent.mkdir(exist_ok=True)
+    (tmp_path / "out" / other).write_text("x")
+    if is_ours:
+        check_target(tmp_path / "out")
+        return
+    with pytest.raises(UsageError):
+        check_target(tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", [".DS_Store", ".ipynb_checkpoints/report.ipynb", "figures/.~lock.a.csv#"])
+def test_what_desktops_and_jupyter_leave_does_not_stand_in_the_way(tmp_path: Path, name: str) -> None:
     publish(tmp_path / "out", report="1")
     path = tmp_path / "out" / name
     path.parent.mkdir(exist_ok=True)

@@ -60,7 +60,9 @@ def _foreign_files(folder: Path) -> list[str]:
     for _ in range(_SWAP_TRIES):
         own = own_files(folder)
         with suppress(FileNotFoundError):
-            foreign = sorted(os.listdir(folder) if own is None else _files_in(folder) - own)  # noqa: PTH208 - names
+            foreign = sorted(_files_in(folder) - (own or frozenset()))
+            if own is None:
+                foreign = foreign or sorted(path.name for path in folder.iterdir())
             if not foreign or own_files(folder) == own:
                 return foreign
     return []  # it changes all the time, so other runs own it
@@ -70,7 +72,7 @@ def _files_in(folder: Path) -> set[str]:
     """Return the names of all files below ``folder`` but the harmless ones; a link is a file."""
     found = set()
     for place, folders, files in os.walk(folder, onerror=_refuse_unreadable):
-        links = (name for name in folders if os.path.islink(os.path.join(place, name)))  # noqa: PTH114, PTH118 - as os.walk
+        links = [name for name in folders if Path(place, name).is_symlink()]
         for name in (*files, *links):
             path = Path(place, name).relative_to(folder)
             if not any(fnmatchcase(part, pattern) for part in path.parts for pattern in _HARMLESS):
