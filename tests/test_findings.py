@@ -11,6 +11,7 @@ from normscope import analyze_category, render_findings, validate_findings_file
 from normscope.analysis.models import CategoryMetrics, Scope, encode_metrics
 from normscope.findings.comparative import COMPARATIVE
 from normscope.findings.heuristic import HEURISTIC
+from normscope.findings.overview import NO_FINDINGS, convolutional
 from normscope.findings.phrases import Prose
 from normscope.findings.render import prose_of
 from normscope.findings.standalone import REDUCTION_NOT_VISIBLE, STANDALONE
@@ -18,6 +19,10 @@ from normscope.findings.subject import Subject, subject_of
 from runs import METADATA, TIME_MEAN, TIME_STD, Row, analyzed, row, write_run
 
 ROOFLINE = "Pct Roofline_mean"
+DELTA = "delta_us (trace2 - trace1)"
+IMAGES: Row = {"Input Dims": "((8, 64, 56, 56), (64,))"}
+VOLUMES: Row = {"Input Dims": "((2, 64, 16, 56, 56), (64,))"}
+LAID_OUT: Row = IMAGES | {"call_stack_full": repr(["aten::x", "void at::native::norm_NHWC_kernel"])}
 VENDOR_WORDS = re.compile(r"\b(CUDA|NVIDIA|AMD|ROCm|HIP|warp|wavefront)\b", re.IGNORECASE)
 
 
@@ -77,7 +82,7 @@ def test_a_finding_says_who_spends_how_much_at_what_speed(tmp_path: Path) -> Non
     reasoning = section(text, "Reasoning")
     # 48.2 MB at 5.3 TB/s take 9.09 µs; 399.2 / 9.09 = 43.9
     assert "(10,64,112,112) bf16, takes 399 µs per call for 48 MB, 44 times what the memory" in reasoning
-    assert "At 1.2 FLOP per byte arithmetic is not the limit." in reasoning
+    assert "At 1.25 FLOP per byte arithmetic is not the limit." in reasoning
     assert "sizes differ by 8 times, so size alone does not explain it." in reasoning
     assert reasoning.endswith(REDUCTION_NOT_VISIBLE)
     # the tensor: 10·64·112·112 · 2 bytes = 16 MB, once written and once read
@@ -87,9 +92,9 @@ def test_a_finding_says_who_spends_how_much_at_what_speed(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("change", "action"),
     [
-        ({"name": "aten::batch_norm"}, "Try channels-last layout"),
+        (IMAGES | {"name": "aten::batch_norm"}, "Try channels-last layout"),
         (
-            {"name": "aten::group_norm"},
+            IMAGES | {"name": "aten::group_norm"},
             "Optimize the memory access of the dominant kernels: try channels-last",
         ),
         ({"name": "aten::instance_norm"}, "Try `torch.nn.GroupNorm` with one group per channel"),
@@ -98,7 +103,30 @@ def test_a_finding_says_who_spends_how_much_at_what_speed(tmp_path: Path) -> Non
             {"name": "aiter::rmsnorm"},
             "Swap the implementation of the dominant kernels: compare with PyTorch's native",
         ),
-        ({"name": "custom::norm"}, "Optimize the memory access of the dominant kernels, one variant after"),
+        ({"name": "custom::norm"}, "Optimize the memory access of the dominant kernels: compile the module"),
+        (
+            {"name": "aten::batch_norm"},
+            "Optimize the memory access of the dominant kernels: compile the module",
+        ),
+        (
+            VOLUMES | {"name": "aten::batch_norm"},
+            "Try channels-last layout (`model.to(memory_format=torch.channels_last_3d)`)",
+        ),
+        (
+            LAID_OUT | {"name": "aten::batch_norm"},
+            "Optimize the memory access of the dominant kernels: compile the module",
+        ),
+        (
+            LAID_OUT | {"name": "aten::group_norm"},
+            "Optimize the memory access of the dominant kernels: try a kernel that fuses",
+        ),
+        ({"name": "fused_add_rms_norm", ROOFLINE: 61.0}, "Tune it last: it reaches 61% of memory bandwidth"),
+        ({"name": "rmsnorm2d_fwd_with_add", TIME_MEAN: 4.0}, "Make fewer and larger calls, by batching: "),
+        ({ROOFLINE: 0.0}, "Check the measurement before tuning: the bytes and FLOPs"),
+        (
+            {"Roofline Bound": "COMPUTE_BOUND", "FLOPS/Byte": 26.0},
+            "Profile `aten::layer_norm` for tile size and wave occupancy.",
+        ),
         ({ROOFLINE: 61.0}, "Move fewer bytes rather than tune"),
         ({"Roofline Bound": "COMPUTE_BOUND"}, "Profile `aten::layer_norm` for tile size and wave occupancy"),
         ({TIME_MEAN: 4.0}, "Make fewer and larger calls, by fusing the norm"),
@@ -115,7 +143,9 @@ def test_the_advice_differs_by_cause(tmp_path: Path, change: Row, action: str) -
 
 def test_a_mixed_finding_names_each_variant_and_whom_the_advice_is_for(tmp_path: Path) -> None:
     text = rendered(
-        tmp_path, row("aten::batch_norm", 3000.0), row("aten::layer_norm", 1000.0, 10, {ROOFLINE: 10.0})
+        tmp_path,
+        row("aten::batch_norm", 3000.0, 10, IMAGES),
+        row("aten::layer_norm", 1000.0, 10, {ROOFLINE: 10.0}),
     )
     assert "### P1: BatchNorm and LayerNorm forward at 10–20% of memory bandwidth" in text
     assert section(text, "Action").startswith(
@@ -146,12 +176,15 @@ def test_a_mixed_finding_names_each_variant_and_whom_the_advice_is_for(tmp_path:
             False,
         ),
         (
-            [row("aten::batch_norm", 1000.0)],
-            "as in many convolutional networks",
+            [row("aten::batch_norm", 1000.0, 10, IMAGES)],
+            "as in many convolutional networks; channels-last layout",
             True,
         ),  # 10 % of end-to-end time
-        ([row("aten::batch_norm", 999.0)], "as in many convolutional networks", False),
-        ([row("aten::batch_norm", 5010.0)], "as in many convolutional networks", False),
+        ([row("aten::batch_norm", 1000.0, 10, VOLUMES)], "torch.channels_last_3d", True),
+        ([row("aten::batch_norm", 1000.0, 10, LAID_OUT)], "as in many convolutional networks; the", True),
+        ([row("aten::batch_norm", 1000.0)], "as in many convolutional networks", False),  # (1024,1024)
+        ([row("aten::batch_norm", 999.0, 10, IMAGES)], "as in many convolutional networks", False),
+        ([row("aten::batch_norm", 5010.0, 10, IMAGES)], "as in many convolutional networks", False),
         ([row("aten::layer_norm", 2000.0)], "as in many convolutional networks", False),
         ([row("aten::batch_norm", 1000.0), row("aten::layer_norm", 100.0)], "By variant, of the time", True),
         ([row("aten::batch_norm", 1000.0)], "By variant, of the time", False),
@@ -175,7 +208,7 @@ def test_patterns_appear_where_their_condition_holds_and_only_there(
 
 
 def test_patterns_neither_add_nor_drop_a_finding(tmp_path: Path) -> None:
-    metrics = analyzed(tmp_path, [row("aten::batch_norm", 1200.0, 10, {ROOFLINE: 99.0})])
+    metrics = analyzed(tmp_path, [row("aten::batch_norm", 1200.0, 10, IMAGES | {ROOFLINE: 99.0})])
     text = render_findings(metrics)
     assert "as in many convolutional networks" in text
     assert metrics.category_findings == ()
@@ -202,15 +235,196 @@ def test_the_comparative_scope_says_how_much_slower_and_the_absolute_gap(tmp_pat
         "One LayerNorm forward shape takes 4 ms in trace 1, 40% of end-to-end GPU time, "
         "1 ms more than in trace 2 (33% slower)."
     )
+    assert "It takes 4 ms in trace 1 and 3 ms in trace 2, 1 ms more: trace 1 is 33% slower" in text
     assert "takes 4 ms in trace 1 and 3 ms in trace 2." in section(text, "Reasoning")
-    assert "Both traces call it ten times" in section(text, "Reasoning")
+    assert "Both traces make 10 calls" in section(text, "Reasoning")
     assert not re.search(r"\b\d+(\.\d+)?x\b|\bratio\b", prose(text))
 
 
 def test_a_difference_in_the_number_of_calls_comes_first(tmp_path: Path) -> None:
-    text = rendered(tmp_path, *comparative_rows(lca_count_trace2=8), scope="comparative")
-    assert section(text, "Action").startswith("First find why trace 1 makes 10 calls and trace 2 8")
-    assert "10/8" in text
+    text = rendered(tmp_path, *comparative_rows(lca_count_trace2=5), scope="comparative")
+    assert section(text, "Action").startswith(
+        "First find why the traces differ in calls of LayerNorm forward, 10 in trace 1 and 5 in trace 2"
+    )
+    assert "10/5" in text
+    assert "33% slower than in trace 2, in 10 calls against 5" in text
+    # 4000 µs in 10 calls, 3000 µs in 5: 400 against 600 µs
+    assert "per call 400 µs against 600 µs, so each call is 33% faster in trace 1." in text
+    # the five calls more, at 400 µs each
+    assert "The 5 calls that only trace 1 makes take 2 ms at its own time per call." in text
+    assert "same calls" not in text
+    assert "single shapes" not in text
+
+
+def test_an_operation_that_trace_2_lacks_is_said_to_have_no_counterpart(tmp_path: Path) -> None:
+    lacking = {"delta_us (trace2 - trace1)": -4000.0, "lca_total_kernel_time_trace2_us": 0.0}
+    text = rendered(tmp_path, *comparative_rows(**lacking), scope="comparative")
+    assert "### P1: LayerNorm forward without a counterpart in trace 2" in text
+    assert section(text, "Insight").endswith("trace 2 has no counterpart: its time there is zero.")
+    # capped by the 20 % of roofline: 0.8 of 4 ms
+    assert "so it counts at most 3.2 ms of the 4 ms gap." in section(text, "Reasoning")
+    assert "slower" not in prose(text).replace("Reasoning for Slowdown", "")
+
+
+def test_a_faster_trace_1_is_said_to_be_faster_by_how_much(tmp_path: Path) -> None:
+    rows = comparative_rows(**{"delta_us (trace2 - trace1)": 2000.0})
+    text = rendered(tmp_path, *rows, scope="comparative")
+    # 4 ms against 6 ms: 2 of trace 2's 6 ms less
+    assert (
+        "- It takes 4 ms in trace 1 and 6 ms in trace 2, 2 ms less: "
+        "trace 1 is 33% faster, in % of trace 2's time."
+    ) in text
+    assert NO_FINDINGS in text
+    images = [r | IMAGES | {"name": "aten::batch_norm"} for r in rows]
+    assert "channels-last" not in rendered(tmp_path / "images", *images, scope="comparative")
+
+
+def test_a_slowdown_is_the_same_everywhere_though_the_estimate_is_capped(tmp_path: Path) -> None:
+    rows = [
+        row("aten::layer_norm", 1000.0, 20, {ROOFLINE: 90.0, "delta_us (trace2 - trace1)": -500.0}),
+        row(
+            "aten::layer_norm",
+            2000.0,
+            20,
+            IMAGES | {ROOFLINE: 60.0, "delta_us (trace2 - trace1)": -1500.0},
+        ),
+    ]
+    text = rendered(tmp_path, *rows, scope="comparative")
+    # 3 ms against 1 ms; 1.0 against 0.5 and 2.0 against 0.5
+    assert "### P1: LayerNorm forward 200% slower than in trace 2" in text
+    assert "lose unevenly, 100–300% slower" in section(text, "Reasoning")
+    # up to the roofline: 10 % of 1 ms and 40 % of 2 ms
+    assert "so it counts at most 900 µs of the 2 ms gap." in section(text, "Reasoning")
+
+
+def test_without_the_end_to_end_time_the_costliest_operations_are_named(tmp_path: Path) -> None:
+    rows = [row(time_us=900.0), row("aten::batch_norm", 2000.0, 10, {ROOFLINE: ""})]
+    text = rendered(tmp_path, *rows, metadata=METADATA | {"gpu_utilization": {}})
+    assert (
+        "Without the end-to-end time no impact can be estimated, so there are no recommendations. "
+        "The costliest are `aten::batch_norm` (1024,1024) bf16 (2 ms, efficiency not known) and "
+        "`aten::layer_norm` (1024,1024) bf16 (900 µs, 20% of roofline)."
+    ) in text
+    assert NO_FINDINGS not in text
+
+
+def test_equal_shapes_count_once_and_are_added_up(tmp_path: Path) -> None:
+    other = {"Input Dims": "((512, 512), (512,))"}
+    third = {"Input Dims": "((256, 256), (256,))"}
+    rows = [
+        row(time_us=1000.0, cells=other),
+        row(time_us=900.0),
+        row(time_us=800.0),
+        row(time_us=300.0, cells=third),
+    ]
+    text = rendered(tmp_path, *rows)
+    assert section(text, "Insight").startswith("Three LayerNorm forward shapes (four signatures) spend 3 ms")
+    # (1024,1024): 1.7 ms in 20 calls; with (512,512) 2.7 of 3 ms
+    assert "the two costliest shapes: they hold 90% of the time." in section(text, "Action")
+    assert "The costliest shape, (1024,1024) bf16, takes 85 µs per call" in section(text, "Reasoning")
+
+
+def test_operations_without_shapes_are_signatures(tmp_path: Path) -> None:
+    nameless = {"Input Dims": "", "Input type": ""}
+    text = rendered(tmp_path, row(time_us=3000.0, cells=nameless), row(time_us=1000.0, cells=nameless))
+    assert section(text, "Insight").startswith("Two LayerNorm forward signatures spend 4 ms")
+    assert "The costliest signature, `aten::layer_norm`, takes 300 µs" in section(text, "Reasoning")
+    alone = rendered(tmp_path / "alone", row(time_us=3000.0, cells=nameless))
+    assert "- One signature of normalization forward takes 3 ms in 10 calls" in alone
+    assert "1 call," in rendered(tmp_path / "once", row(time_us=3000.0, count=1))
+
+
+@pytest.mark.parametrize(
+    ("cells", "sentence"),
+    [
+        # ridge: 50 TFLOPS ÷ 2 TB/s = 25 FLOP per byte
+        ({"FLOPS/Byte": 200.0}, "At 200 FLOP per byte, above the ridge of 25, arithmetic sets its limit."),
+        (
+            {"FLOPS/Byte": 1.25},
+            "The table says compute-bound, but 1.25 FLOP per byte lies below the ridge of 25, "
+            "where the roofline's limit is memory.",
+        ),
+        (
+            {"FLOPS/Byte": 26.0, "Roofline Bound": "MEMORY_BOUND"},
+            "The table says memory-bound, but 26 FLOP per byte lies above the ridge of 25, "
+            "where the roofline's limit is compute.",
+        ),
+        # 20 % of 400 µs
+        ({}, "At its roofline a call of the costliest shape would take 80 µs instead of 400 µs."),
+        ({}, "at 0.5 TFLOPS of a possible 50."),
+        ({}, REDUCTION_NOT_VISIBLE),
+    ],
+)
+def test_a_compute_bound_finding_holds_the_bound_against_the_ridge(
+    tmp_path: Path, cells: Row, sentence: str
+) -> None:
+    text = rendered(tmp_path, row(time_us=4000.0, cells={"Roofline Bound": "COMPUTE_BOUND"} | cells))
+    assert sentence in prose(text)
+    unknown = {"Roofline Bound": "COMPUTE_BOUND", "FLOPS/Byte": "", "TFLOPS/s_mean": ""}
+    text = rendered(tmp_path / "unknown", row(time_us=4000.0, cells=unknown))
+    assert "ridge" not in prose(text)
+    assert "FLOP per byte" not in prose(text)
+
+
+def test_the_effect_of_size_is_stated_without_a_cause(tmp_path: Path) -> None:
+    rows = [
+        row(time_us=3000.0, cells={"Data Moved (MB)": 100.0, ROOFLINE: 24.0}),
+        row("aten::layer_norm", 1000.0, 10, IMAGES | {"Data Moved (MB)": 50.0, ROOFLINE: 20.0}),
+        row("aten::layer_norm", 900.0, 10, VOLUMES | {"Data Moved (MB)": 1.0, ROOFLINE: 8.0}),
+    ]
+    # from 50 MiB = 52.4 MB on: (24 × 3 + 20 × 1) ÷ 4 = 23 %
+    assert "Calls that move less than 52 MB reach 8% of roofline, larger ones 23%." in section(
+        rendered(tmp_path, *rows), "Reasoning"
+    )
+
+
+def test_an_efficiency_of_zero_is_doubted_and_promises_nothing(tmp_path: Path) -> None:
+    text = rendered(tmp_path, row(time_us=4000.0, cells={ROOFLINE: 0.0, "TB/s_mean": 0.0}))
+    assert "### P1: LayerNorm forward measured at 0% of memory bandwidth" in text
+    assert "One signature of `aten::layer_norm` measured at 0% of roofline, which can't be" in text
+    assert "promises nothing" in section(text, "Resolution")
+    assert "is worth" not in text
+
+
+def test_more_time_than_there_is_raises_a_doubt(tmp_path: Path) -> None:
+    text = rendered(tmp_path, row(time_us=20000.0))
+    assert "That is more than the end-to-end time of 10 ms, which can't be" in text
+
+
+def test_a_heuristic_finding_says_what_is_known_of_its_bandwidth(tmp_path: Path) -> None:
+    text = rendered(tmp_path, row(time_us=2000.0, cells={ROOFLINE: "", "Data Moved (MB)": 100.0}))
+    # 104.9 MB in 200 µs = 0.524 TB/s, of 2 TB/s
+    assert "It moves 105 MB per call, which is 0.52 TB/s, 26% of the peak bandwidth of 2.0 TB/s." in text
+    assert "Without bytes or FLOPs over time" not in text
+
+
+@pytest.mark.parametrize(
+    ("cells", "sentence", "holds"),
+    [
+        ({}, "GroupNorm may have better kernels", True),
+        ({TIME_MEAN: 4.0}, "may have better kernels", False),  # the advice is to fuse
+        ({ROOFLINE: 19.0, "name": "aten::instance_norm"}, "may have better kernels", False),
+        ({"name": "_fused_batch_norm_add"}, "fusing it removes", False),
+        ({}, "a kernel fusion analysis names such chains", True),
+    ],
+)
+def test_advice_does_not_repeat_or_contradict_itself(
+    tmp_path: Path, cells: Row, sentence: str, holds: bool
+) -> None:
+    rows = [row("aten::batch_norm", 4000.0, 10, IMAGES | {ROOFLINE: 10.0} | cells)]
+    assert (sentence in prose(rendered(tmp_path, *rows))) is holds
+
+
+def test_batch_norm_of_both_directions_together_makes_a_convolutional_network(tmp_path: Path) -> None:
+    # 6.2 % forward and 5.2 % backward of 10 ms
+    halves = [
+        analyzed(tmp_path / name, [row(f"aten::{name}", time_us, 10, IMAGES)])
+        for name, time_us in (("batch_norm", 620.0), ("native_batch_norm_backward", 520.0))
+    ]
+    assert [convolutional([half]) for half in halves] == [None, None]
+    assert (convolutional(halves) or "").startswith(
+        "BatchNorm takes 11.4% of end-to-end GPU time, as in many"
+    )
 
 
 def test_a_heuristic_finding_carries_its_warning_right_after_the_impact_block(tmp_path: Path) -> None:
@@ -357,16 +571,29 @@ def subjects_of_many_kinds(folder: Path) -> list[Subject]:
             "standalone",
         ),
         ([row(time_us=3000.0, cells={"Roofline Bound": "COMPUTE_BOUND"})], "standalone"),
+        (
+            [row(time_us=3000.0, cells={"Roofline Bound": "COMPUTE_BOUND", "FLOPS/Byte": 30.0})],
+            "standalone",
+        ),
+        ([row("aten::batch_norm", 3000.0, 10, IMAGES | {ROOFLINE: 12.0})], "standalone"),
+        ([row("aten::batch_norm", 3000.0, 10, LAID_OUT | {ROOFLINE: 12.0})], "standalone"),
+        ([row(time_us=3000.0, cells={ROOFLINE: 0.0})], "standalone"),
+        ([row(time_us=3000.0), row(time_us=900.0, cells={ROOFLINE: 0.0})], "standalone"),
+        ([row(time_us=3000.0, cells={ROOFLINE: "", "Data Moved (MB)": "", "TB/s_mean": ""})], "standalone"),
         ([row(time_us=3000.0, cells={ROOFLINE: ""})], "standalone"),
         ([row(time_us=3000.0, cells={ROOFLINE: 140.0})], "standalone"),
         (comparative_rows(lca_total_kernel_time_trace2_us=3000.0), "comparative"),
         (comparative_rows(lca_count_trace2=3), "comparative"),
-        (comparative_rows() + comparative_rows(**{"delta_us (trace2 - trace1)": -1200.0}), "comparative"),
-        (comparative_rows() + comparative_rows(**{"delta_us (trace2 - trace1)": -2800.0}), "comparative"),
-        (comparative_rows(**{"delta_us (trace2 - trace1)": -3900.0}), "comparative"),
+        (comparative_rows() + comparative_rows(**IMAGES | {DELTA: -1200.0}), "comparative"),
+        (comparative_rows() + comparative_rows(**IMAGES | {DELTA: -2800.0}), "comparative"),
+        (comparative_rows(**{DELTA: -4000.0}), "comparative"),
+        (comparative_rows() + comparative_rows(**{DELTA: -4000.0}), "comparative"),
+        (comparative_rows(**{DELTA: -3900.0}), "comparative"),
     ]
     found = []
     for number, (rows, scope) in enumerate(tables):
         metrics = analyzed(folder / str(number), rows, scope=scope)
         found += [subject_of(metrics, finding) for finding in metrics.category_findings]
-    return found
+    unknown_peak = {"gpu_utilization": {"total_time_ms": 10.0}}
+    metrics = analyzed(folder / "peak", [row(time_us=3000.0, cells={ROOFLINE: ""})], metadata=unknown_peak)
+    return found + [subject_of(metrics, finding) for finding in metrics.category_findings]

@@ -138,9 +138,9 @@ def _against_per_call(s: Subject) -> str:
     call_us, other_us = op.time_ms * 1e3 / op.count, (trace2_us(op) or 0.0) / op.count_trace2
     change = (call_us - other_us) / other_us * 100
     return (
-        f"Trace 1 makes {counted(op.count, 'call')} of {op_name(op.name)} and trace 2 {op.count_trace2:,}: "
-        f"per call {duration(call_us)} against {duration(other_us)}, so each call is "
-        f"{significant(abs(change))}% {'slower' if change > 0 else 'faster'} in trace 1."
+        f"Trace 1 makes {counted(op.count, 'call')} of {op_name(op.name)} "
+        f"and trace 2 makes {op.count_trace2:,}: per call {duration(call_us)} against {duration(other_us)}, "
+        f"so each call is {significant(abs(change))}% {'slower' if change > 0 else 'faster'} in trace 1."
     )
 
 

@@ -17,7 +17,7 @@ from normscope.findings.phrases import (
     where,
 )
 from normscope.findings.subject import Subject
-from normscope.findings.wording import data_size, duration, plural, significant
+from normscope.findings.wording import data_size, duration, plural, sentence_case, significant, verb
 
 WARNING = (
     "> ⚠ This estimate comes from the operation's share of end-to-end time, "
@@ -72,11 +72,10 @@ def _lacks_shapes(s: Subject) -> bool:
 
 
 def _spends(s: Subject) -> str:
-    verb = "spends" if len(s.operations) == 1 else "spend"
     share = f", {significant(s.share_percent)}% of end-to-end GPU time" if s.share_percent else ""
     return (
-        f"{plural(len(s.operations), 'signature').capitalize()} of {op_name(s.lead.name)} "
-        f"{verb} {duration(s.time_us)}{share}"
+        f"{sentence_case(plural(len(s.operations), 'signature'))} of {op_name(s.lead.name)} "
+        f"{verb(len(s.operations), 'spend')} {duration(s.time_us)}{share}"
     )
 
 
@@ -150,6 +149,14 @@ def _bandwidth(s: Subject) -> float | None:
     return s.call_bytes / (s.call_us * 1e6) if s.call_bytes and s.call_us else None
 
 
+def _of_peak(s: Subject) -> str:
+    """Return the share of the peak bandwidth, nothing where the peak is not known."""
+    bandwidth, peak_tb_s = _bandwidth(s), s.metrics.hardware.peak_hbm_bw_tbs
+    if not bandwidth or not peak_tb_s:
+        return ""
+    return f", {significant(bandwidth / peak_tb_s * 100)}% of the peak bandwidth of {peak_tb_s} TB/s"
+
+
 REASONS = (
     Sentence(
         always,
@@ -159,7 +166,7 @@ REASONS = (
         lambda s: _bandwidth(s) is not None,
         lambda s: (
             f"It moves {data_size(s.call_bytes or 0)} per call, which is "
-            f"{significant(_bandwidth(s) or 0)} TB/s."
+            f"{significant(_bandwidth(s) or 0)} TB/s{_of_peak(s)}."
         ),
     ),
     Sentence(
@@ -174,7 +181,7 @@ REASONS = (
         lambda _: "How far that is from the roofline can't be said without the peak.",
     ),
     Sentence(
-        lambda s: not _is_anomaly(s) and not _lacks_only_peak(s),
+        lambda s: not _is_anomaly(s) and _bandwidth(s) is None,
         lambda _: "Without bytes or FLOPs over time the trace can't say how far it is from its roofline.",
     ),
 )
