@@ -1,8 +1,8 @@
 """Which launch a GPU event comes from: by correlation id, also where ranks were merged into one file."""
 
 from collections import defaultdict
-from collections.abc import Sequence
-from statistics import median
+from collections.abc import Iterable, Sequence
+from statistics import fmean, median
 
 from normscope.trace.events import GpuEvent, Launch, ThreadId
 from normscope.trace.nesting import NONE
@@ -48,17 +48,28 @@ def _pair_processes(
 ) -> dict[ThreadId, ThreadId]:
     """Return the host process of each GPU process.
 
-    A pair is good if many events follow their launch, and soon. Of equal ones the lowest ids go together. A
-    host process is used twice only when all are taken.
+    A pair is good if many events follow their launch. Of equal pairs those come first that have the same
+    place in the order of time: where clocks are off against each other, the shortest delay is the wrong
+    pair's. Then the soonest, then the lowest ids go together. A host process is used twice only when all
+    are taken.
     """
     delays: dict[tuple[ThreadId, ThreadId], list[float]] = defaultdict(list)
     for event in gpu_events:
         for index in candidates.get(event.correlation, ()) if event.correlation is not None else ():
             delays[event.pid, launches[index].pid].append(event.ts_us - launches[index].ts_us)
+    gpu_place = _places((event.pid, event.ts_us) for event in gpu_events if event.correlation in candidates)
+    host_place = _places(
+        (launches[index].pid, launches[index].ts_us) for each in candidates.values() for index in each
+    )
+    is_comparable = len(gpu_place) == len(host_place)
 
-    def quality(pair: tuple[ThreadId, ThreadId]) -> tuple[int, float, tuple[str, int], tuple[str, int]]:
+    def quality(
+        pair: tuple[ThreadId, ThreadId],
+    ) -> tuple[int, int, float, tuple[str, int], tuple[str, int]]:
+        gpu, host = pair
         after = [delay for delay in delays[pair] if delay >= 0]
-        return -len(after), median(after) if after else 0.0, _order(pair[0]), _order(pair[1])
+        apart = abs(gpu_place[gpu] - host_place[host]) if is_comparable else 0
+        return -len(after), apart, median(after) if after else 0.0, _order(gpu), _order(host)
 
     host_of: dict[ThreadId, ThreadId] = {}
     taken: set[ThreadId] = set()
@@ -70,6 +81,15 @@ def _pair_processes(
     for gpu, host in ranked:
         host_of.setdefault(gpu, host)
     return host_of
+
+
+def _places(moments: Iterable[tuple[ThreadId, float]]) -> dict[ThreadId, int]:
+    """Return the place of each process in the order of the mean time of what it did."""
+    times_us: dict[ThreadId, list[float]] = defaultdict(list)
+    for process, ts_us in moments:
+        times_us[process].append(ts_us)
+    ordered = sorted(times_us, key=lambda process: (fmean(times_us[process]), _order(process)))
+    return {process: place for place, process in enumerate(ordered)}
 
 
 def _order(process: ThreadId) -> tuple[str, int]:
