@@ -56,15 +56,16 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
 def signatures(linked: LinkedTrace, calls: Iterable[NormCall]) -> list[Signature]:
     """Return the signatures of ``calls``, the one with the most kernel time first."""
     ops = linked.trace.cpu_ops
-    inputs: dict[bytes, Inputs] = {}
-    groups: dict[tuple[object, ...], list[NormCall]] = {}
+    inputs: dict[str, Inputs] = {}
+    groups: dict[tuple[str, str, ThreadId, ThreadId, Inputs], list[NormCall]] = {}
     for call in calls:
-        text = ops[call.shown_op].raw_args
+        args = ops[call.shown_op].args()
+        text = repr(args)  # cheaper than the literals, which equal calls share
         if text not in inputs:
-            inputs[text] = _inputs(ops[call.shown_op].args())
+            inputs[text] = _inputs(args)
         key = (call.name, call.direction, call.pid, call.tid, inputs[text])
         groups.setdefault(key, []).append(call)
-    found = [_signature(linked, inputs[ops[group[0].shown_op].raw_args], group) for group in groups.values()]
+    found = [_signature(linked, key[-1], group) for key, group in groups.items()]
     return sorted(found, key=lambda row: -row.kernel_us)
 
 
