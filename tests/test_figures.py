@@ -316,6 +316,19 @@ def test_efficiency_title_weighs_by_time() -> None:
     assert efficiency_by_bytes([report(*ops)]).title == title
 
 
+def test_efficiency_title_judges_each_direction_by_itself() -> None:
+    forward = [Op(bytes_per_call=1e6, efficiency_percent=5), Op(bytes_per_call=1e8, efficiency_percent=50)]
+    backward = [
+        Op(bytes_per_call=2e6, efficiency_percent=20, direction="backward"),
+        Op(bytes_per_call=2e6, efficiency_percent=20, direction="backward"),
+        Op(bytes_per_call=4e6, efficiency_percent=22, direction="backward"),
+    ]
+    assert efficiency_by_bytes([report(*forward, *backward)]).title == (
+        "Forward: calls below 100 MB reach 5.0% of the roofline, larger ones 50%; "
+        "backward: size makes little difference: 20% of the roofline below 4 MB, 22% from there on"
+    )
+
+
 def test_one_operation_and_equal_sizes_have_titles_of_their_own() -> None:
     one = efficiency_by_bytes([report(Op(efficiency_percent=8.26, bytes_per_call=2.45e6))])
     assert one.title == "The one operation moves 2.45 MB per call and reaches 8.3% of the roofline"
@@ -365,16 +378,16 @@ def test_findings_of_both_directions_share_one_order_and_keep_their_rank() -> No
     backward = report(Op(), category="norm_bwd", direction="backward", findings=[finding(1, 4, 5, 6)])
     chart = impact([forward, backward])
     assert [label.split(" · memory")[0] for label in bar_labels(chart)] == [
-        "P1 · backward",
-        "P1 · forward",
-        "P2 · forward",
+        "backward P1",
+        "forward P1",
+        "forward P2",
     ]
     assert column(chart, "category") == ["norm_bwd", "norm_fwd", "norm_fwd"]
 
 
 def test_a_category_of_unknown_direction_is_called_by_its_name() -> None:
     chart = impact([report(Op(), category="rmsnorm", direction="unknown", findings=[finding(1, 1, 2, 3)])])
-    assert bar_labels(chart)[0].startswith("P1 · rmsnorm")
+    assert bar_labels(chart)[0].startswith("rmsnorm P1 · ")
 
 
 def test_a_heuristic_finding_is_hatched_and_called_an_estimate_without_a_model() -> None:
@@ -382,7 +395,7 @@ def test_a_heuristic_finding_is_hatched_and_called_an_estimate_without_a_model()
     chart = impact([report(Op(), findings=[guess, finding(2, 0.5, 0.6, 0.7)])])
     hatches = [bool(patch.get_hatch()) for patch in axes_of(chart).patches]
     assert hatches == [True, False]
-    assert bar_labels(chart)[0] == "P1 · forward · no model\ncustom::norm"
+    assert bar_labels(chart)[0] == "forward P1 · no model\ncustom::norm"
     assert any("estimate without a performance model" in text for text in legend_texts(chart))
     assert "1 estimate without a performance model" in chart.alt
 

@@ -42,7 +42,8 @@ def size_effect(operations: Sequence[Operation]) -> SizeEffect | None:
     -------
     SizeEffect or None
         Mean efficiencies weighed by time (alike where no time is known); the border is the size of the
-        median operation, which belongs to the larger half. ``None`` where no operation can be compared.
+        median operation, which belongs to the larger half; where it is the smallest, the next larger one.
+        ``None`` where no operation can be compared.
     """
     sized = sorted(
         (op.bytes_moved_per_call, op.efficiency.efficiency_percent, op.time_ms)
@@ -52,10 +53,13 @@ def size_effect(operations: Sequence[Operation]) -> SizeEffect | None:
     )
     if not sized:
         return None
+    smallest, largest = sized[0][0], sized[-1][0]
     border = sized[len(sized) // 2][0]
+    if border == smallest:
+        border = next((size for size, _, _ in sized if size > smallest), smallest)
     small = [(percent, time_ms) for size, percent, time_ms in sized if size < border]
     large = [(percent, time_ms) for size, percent, time_ms in sized if size >= border]
-    return SizeEffect(border, _mean(small), _mean(large) or 0.0, sized[-1][0] / sized[0][0])
+    return SizeEffect(border, _mean(small), _mean(large) or 0.0, largest / smallest)
 
 
 def _mean(pairs: Sequence[tuple[float, float]]) -> float | None:

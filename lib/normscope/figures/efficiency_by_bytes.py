@@ -1,4 +1,4 @@
-"""Efficiency against size: whether small calls are the slow ones."""
+"""Efficiency against size: how small and large calls compare."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from normscope.analysis.models import CategoryMetrics
+from normscope.analysis.models import CategoryMetrics, Operation
+from normscope.analysis.size_effect import size_effect
 from normscope.figures.chart import Cell, Chart
 from normscope.figures.entries import MAX_EFFICIENCY_PERCENT, Entry, entries_of, is_comparative, on_log_axis
 from normscope.figures.labels import byte_size, counted, duration, joined, percent
@@ -26,9 +27,9 @@ from normscope.figures.style import (
     plain_settings,
     settle,
 )
+from normscope.findings.wording import sentence_case
 
 NAME = "efficiency_by_bytes"
-_NOTABLE_RATIO = 1.5
 _BAND_TICKS = (0.0, 30.0, 60.0, 100.0)
 _ABOVE_MARK: dict[str, Any] = {
     "xytext": (0, 11),
@@ -139,35 +140,45 @@ def _why_nothing(entries: Sequence[Entry]) -> str:
     )
 
 
-def _mean_percent(points: Sequence[Point]) -> float:
-    """Return the mean efficiency in percent, weighed by time (by count where no time is known)."""
-    weights = [point.entry.weight_ms for point in points]
-    if not any(weights):
-        weights = [1.0] * len(points)
-    return sum(w * _efficiency(p) for w, p in zip(weights, points, strict=True)) / sum(weights)
-
-
 def _title(points: Sequence[Point], wording: _Wording) -> str:
     """Compare the smaller half of the operations with the larger half; anomalies have no say."""
     if not points:
         return "There is no efficiency to show"
-    sound = sorted((point for point in points if not point.is_anomaly), key=lambda p: p.x)
+    sound = [point for point in points if not point.is_anomaly]
     if not sound:
         whose = "The one operation claims" if len(points) == 1 else f"All {len(points):,} operations claim"
         return f"{whose} more than 110% of the roofline: check peaks and byte counts"
-    border = sound[len(sound) // 2].x
-    small = [point for point in sound if point.x < border]
-    large = [point for point in sound if point.x >= border]
-    below, above = _mean_percent(small or large), _mean_percent(large)
-    if len(sound) == 1:
+    by_direction: dict[str, list[Operation]] = {}
+    for point in sound:
+        by_direction.setdefault(point.entry.operation.direction, []).append(point.entry.operation)
+    if len(by_direction) == 1:
+        return _sentence([point.entry.operation for point in sound], wording)
+    # Forward and backward move other bytes for the same shape, so each is judged by itself.
+    parts = [
+        f"{direction}: {_lower_first(_sentence(operations, wording))}"
+        for direction, operations in sorted(by_direction.items(), reverse=True)
+    ]
+    return sentence_case("; ".join(parts))
+
+
+def _lower_first(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+def _sentence(operations: Sequence[Operation], wording: _Wording) -> str:
+    effect = size_effect(operations)
+    if effect is None:
+        return "There is no efficiency to show"
+    if len(operations) == 1:
         sentence = wording.one
-    elif not small:
+    elif effect.small_percent is None:
         sentence = wording.same_size
-    elif max(below, above) >= _NOTABLE_RATIO * min(below, above):
-        sentence = wording.small_differ
     else:
-        sentence = wording.no_difference
-    return sentence.format(size=byte_size(border), small=percent(below), large=percent(above))
+        sentence = wording.small_differ if effect.is_notable else wording.no_difference
+    small = effect.large_percent if effect.small_percent is None else effect.small_percent
+    return sentence.format(
+        size=byte_size(effect.border_bytes), small=percent(small), large=percent(effect.large_percent)
+    )
 
 
 def _alt(title: str, points: Sequence[Point], entries: Sequence[Entry], wording: _Wording) -> str:

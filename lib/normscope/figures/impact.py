@@ -110,7 +110,7 @@ def _labels(
 def _label(report: CategoryMetrics, finding: CategoryFinding, *, is_alone: bool) -> str:
     known = report.direction != "unknown"
     where = report.direction if known and is_alone else name_label(report.category, 20)
-    rank = f"P{finding.rank} · {where}"
+    rank = f"{where} P{finding.rank}"
     if finding.estimate_method == "heuristic":
         operation = finding.members[0].operation if finding.members else finding.bound_type
         return f"{rank} · no model\n{name_label(operation)}"
