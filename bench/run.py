@@ -8,7 +8,8 @@ from pathlib import Path
 
 from commands import analyze_against_pandas, report_against_papermill
 from measure import Outcome, environment_note
-from normscope.sample import write_sample
+from normscope.params import make_params
+from normscope.report.source import trace_to_run
 from scaling import grows_linearly, judging_beats_a_row_loop
 from traces import (
     analyze_against_decoding_and_pandas,
@@ -51,7 +52,8 @@ def _run_dir(folder: Path) -> Path:
     if REAL_RUN.is_dir():
         return shutil.copytree(REAL_RUN, copy, copy_function=shutil.copyfile)
     print("The reference data is not beside the checkout: the analysis is measured on the sample instead.")
-    return write_sample(folder / "sample")
+    trace_to_run(make_params({}), folder / "sample")
+    return folder / "sample"
 
 
 def _show(outcome: Outcome) -> bool:

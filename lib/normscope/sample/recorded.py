@@ -15,7 +15,7 @@ from normscope.sample.arguments import ARGUMENTS, GROUPS, Argument, Dtype, Shape
 Event = dict[str, Any]
 
 TENSORS = {
-    **{word: argument for word, argument in ARGUMENTS.items() if argument.trace_type is None},
+    **ARGUMENTS,
     "instance_view": Argument(shape=lambda s: (1, s[0] * s[1], *s[2:])),
     "conv_weight": Argument(shape=lambda s: (s[1], s[1], 3, 3)),
     "linear_weight": Argument(shape=lambda s: (s[-1], s[-1])),

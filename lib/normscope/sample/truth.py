@@ -22,15 +22,6 @@ FIRST_CALL_FACTOR = {"group_norm_native": 4.0}
 """How many times its mean the first call of a signature takes, where that is not 1."""
 UNMODELED = frozenset({"layer_norm_unrecorded", "layer_norm_triton"})
 
-_AS_RECORDED: dict[tuple[str, Shape], str] = {
-    ("group_norm_native", (16, 640, 32, 32)): "group_norm_copied",
-    ("batch_norm_backward_native", (1, 512, 256, 256)): "instance_norm_backward_native",
-}
-"""Calls of the workload that the trace tells apart by their arguments."""
-_UNRECORDED = NormCall(
-    "layer_norm_unrecorded", (8192, 4096), "bf16", 8, 55.0, 0.05, "FrozenTextEncoder > Layer > LayerNorm"
-)
-
 
 class Sizes(msgspec.Struct, frozen=True):
     """The numbers that the traffic of a call depends on: elements, samples, channels and so on."""
@@ -108,8 +99,7 @@ def sample_truth(steps: int = STEPS) -> tuple[Truth, ...]:
     tuple of Truth
         In the order in which the ops run in the forward pass; backward ones run in the reverse order.
     """
-    forward = [*workload.FORWARD, _UNRECORDED]
-    forward.sort(key=lambda call: _ROOTS.index(call.module.split(" > ")[0]))
+    forward = sorted(workload.FORWARD, key=lambda call: _ROOTS.index(call.module.split(" > ")[0]))
     return tuple(_truth(call, steps) for call in (*forward, *workload.BACKWARD))
 
 
@@ -117,7 +107,7 @@ _ROOTS = list(dict.fromkeys(call.module.split(" > ")[0] for call in workload.FOR
 
 
 def _truth(call: NormCall, steps: int) -> Truth:
-    key = _AS_RECORDED.get((call.op, call.shape), call.op)
+    key = call.op
     kind = NORM_KINDS[key]
     size = compulsory_bytes(key, call.shape, call.dtype)
     duration_ns = round(size / (call.efficiency_percent / 100 * BYTES_PER_NS))

@@ -10,7 +10,6 @@ import msgspec
 from normscope.sample.arguments import Dtype, Shape
 
 PLATFORM = "Simulated GPU (no real device)"
-TRACE_PATH = "simulated (there is no trace file)"
 PEAK_HBM_BW_TBS = 4.0
 MEMORY_GB = 96
 PEAK_TFLOPS = {
@@ -20,13 +19,6 @@ PEAK_TFLOPS = {
     "vector_fp16": 120,
     "vector_bf16": 120,
     "vector_fp32": 60,
-}
-END_TO_END_MS = 180.0
-GPU_TIME_PERCENT = {
-    "computation_time_percent": 93.5,
-    "exposed_comm_time_percent": 2.75,
-    "exposed_memcpy_time_percent": 0.5,
-    "idle_time_percent": 3.25,
 }
 
 
@@ -52,6 +44,7 @@ _BLOCK = "Transformer > Block > LayerNorm"
 _QUERY_KEY = "Transformer > Block > Attention > RMSNorm"
 _TEXT_ADD = "FrozenTextEncoder > Layer > AddRMSNorm"
 _TEXT_COMPILED = "FrozenTextEncoder > CompiledPrefix > AddLayerNorm"
+_TEXT_PLAIN = "FrozenTextEncoder > Layer > LayerNorm"
 _DECODER = "DiffusionDecoder > UpBlock > ResidualBlock > GroupNorm"
 _STYLE = "StyleHead > ConvBlock > InstanceNorm2d"
 _HEATMAP = "HeatmapHead > BatchNorm2d"
@@ -69,9 +62,10 @@ FORWARD = (
     NormCall("rms_norm_aiter", (8192, 4096), "bf16", 16, 44.0, 0.03, _TEXT_ADD),
     NormCall("layer_norm_triton", (8192, 4096), "bf16", 20, 38.0, 0.05, _TEXT_COMPILED),
     NormCall("group_norm_native", (16, 320, 64, 64), "bf16", 16, 36.0, 0.06, _DECODER),
-    NormCall("group_norm_native", (16, 640, 32, 32), "bf16", 20, 27.0, 0.07, _DECODER),
+    NormCall("group_norm_copied", (16, 640, 32, 32), "bf16", 20, 27.0, 0.07, _DECODER),
     NormCall("group_norm_native", (16, 1280, 16, 16), "bf16", 24, 18.0, 0.10, _DECODER),
     NormCall("instance_norm_native", (8, 64, 256, 256), "bf16", 8, 22.0, 0.15, _STYLE),
+    NormCall("layer_norm_unrecorded", (8192, 4096), "bf16", 8, 55.0, 0.05, _TEXT_PLAIN),
 )
 
 BACKWARD = (
@@ -80,7 +74,7 @@ BACKWARD = (
     NormCall("batch_norm_backward_native", (64, 512, 28, 28), "bf16", 20, 48.0, 0.10, _BOTTLENECK),
     NormCall("batch_norm_backward_native", (64, 128, 28, 28), "bf16", 28, 25.0, 0.06, _BOTTLENECK),
     NormCall("batch_norm_backward_native", (64, 256, 14, 14), "bf16", 44, 20.0, 0.07, _BOTTLENECK),
-    NormCall("batch_norm_backward_native", (1, 512, 256, 256), "bf16", 8, 24.0, 0.12, _STYLE),
+    NormCall("instance_norm_backward_native", (1, 512, 256, 256), "bf16", 8, 24.0, 0.12, _STYLE),
     NormCall("batch_norm_backward_miopen", (16, 128, 128, 128), "fp32", 16, 58.0, 0.04, _HEATMAP),
     NormCall("layer_norm_backward_native", (16, 1024, 1024), "bf16", 48, 61.0, 0.07, _BLOCK),
     NormCall("rms_norm_backward_native", (8, 16, 1024, 64), "bf16", 48, 62.0, 0.09, _QUERY_KEY),
@@ -89,5 +83,3 @@ BACKWARD = (
     NormCall("group_norm_backward_native", (16, 1280, 16, 16), "bf16", 24, 19.5, 0.09, _DECODER),
 )
 """InstanceNorm runs as a BatchNorm over one sample, so the style head has a BatchNorm backward."""
-
-CATEGORIES = {"norm_fwd": FORWARD, "norm_bwd": BACKWARD}
