@@ -10,6 +10,7 @@ from commands import analyze_against_pandas, report_against_papermill
 from measure import Outcome, environment_note
 from normscope.params import make_params
 from normscope.report.source import trace_to_run
+from normscope.sample import write_sample
 from scaling import grows_linearly, judging_beats_a_row_loop
 from traces import (
     analyze_against_decoding_and_pandas,
