@@ -91,8 +91,8 @@ def call_times(
         if (entry.category, entry.index) in by_place
     ]
     shown = [row for row in rows if any(map(on_log_axis, row.calls.kernel_us))]
-    shown = shown[: max(1, min(top_n, MAX_ROWS))]
-    title = _title(rows)
+    shown = _selected(shown, max(1, min(top_n, MAX_ROWS)))
+    title = _title(shown)
     with plain_settings():
         figure = (
             _draw(title, shown) if shown else message_figure(title, "No call of a normalization is known.")
@@ -101,21 +101,33 @@ def call_times(
     return Chart(NAME, title, _alt(title, rows, shown), figure, _HEADER, data)
 
 
+def _selected(rows: Sequence[_Row], amount: int) -> list[_Row]:
+    """Return the longest rows; the slowest first call takes the place of the last where it isn't among them."""
+    shown = list(rows[:amount])
+    slowest = _slowest_first(rows)
+    return shown if slowest is None or slowest in shown else [*shown[:-1], slowest]
+
+
+def _slowest_first(rows: Sequence[_Row]) -> _Row | None:
+    """Return the row whose first call is slow and loses the most time against its median."""
+    slow = [row for row in rows if row.is_compared and row.calls.has_slow_first_call]
+    return max(slow, key=lambda row: row.calls.kernel_us[0] - row.calls.median_us, default=None)
+
+
 def _title(rows: Sequence[_Row]) -> str:
     compared = [row for row in rows if row.is_compared]
     if not compared:
         return "No signature has calls enough to compare them" if rows else "There are no calls to show"
-    slow = [row for row in compared if row.calls.has_slow_first_call]
-    if slow:
-        lead = max(slow, key=lambda row: row.calls.kernel_us[0] - row.calls.median_us)
-        factor = f"{lead.calls.first_factor:.2g}"
-        return f"The first call of {lead.entry.label} takes {factor} times its median"
+    slowest = _slowest_first(compared)
+    if slowest is not None:
+        factor = f"{slowest.calls.first_factor:.2g}"
+        return f"The first call of {slowest.entry.label} takes {factor} times its median"
     outliers = sum(len(row.calls.outliers) for row in compared)
     total = sum(len(row.calls.kernel_us) for row in compared)
     if outliers:
         verb = "takes" if outliers == 1 else "take"
         return f"{outliers:,} of {total:,} calls {verb} clearly longer than the median of their signature"
-    return "The calls of a signature take about the same time"
+    return "No call stands out from the others of its signature"
 
 
 def _alt(title: str, rows: Sequence[_Row], shown: Sequence[_Row]) -> str:

@@ -33,6 +33,7 @@ from normscope.report.verdict import verdict_html
 WORST_OPERATIONS = 3
 FIRST_FINDINGS = 3
 _RUN_NAME_WIDTH = 80
+_RULE_OF_THUMB = ", by a rule of thumb"
 
 
 def answer_html(report: Report) -> Html:
@@ -97,6 +98,7 @@ def _first_findings(report: Report) -> Html:
         finding = located.finding
         title = titles.get((located.metrics.category, finding.rank))
         gain = f"{percent(finding.impact_score_low)} to {percent(finding.impact_score_high)} of GPU time"
+        gain += _RULE_OF_THUMB if finding.estimate_method == "heuristic" else ""
         if title is not None:
             items.append(f'<li><a href="#{located.anchor}">{inline_html(title)}</a>: {safe(gain)}</li>')
     if not items:

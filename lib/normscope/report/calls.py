@@ -24,7 +24,6 @@ _COLUMNS = (
     Column("Norm kernels per call (µs)", numeric=True),
     Column("Copies and casts per call (µs)", numeric=True),
     Column("Norm kernels alone (TB/s)", numeric=True),
-    Column("Row"),
     Column("Modules"),
 )
 HEADING = Html("<h2>Calls</h2>")
@@ -58,7 +57,7 @@ def calls_html(report: Report) -> Html:
     if rest:
         more = _table("Calls by signature, continued", rest, listed)
         parts.append(folded(count_of(len(rest), "more signature"), more))
-    return Html("\n".join(parts))
+    return Html('<div class="ns-calls">\n' + "\n".join(parts) + "\n</div>")
 
 
 def _table(caption: str, called: Sequence[Called], listed: frozenset[str]) -> Html:
@@ -68,7 +67,7 @@ def _table(caption: str, called: Sequence[Called], listed: frozenset[str]) -> Ht
 def _cells(each: LocatedOperation, calls: CallTimes, listed: frozenset[str]) -> tuple[Cell, ...]:
     bandwidth = norm_bandwidth_tbs(calls, each.operation.bytes_moved_per_call)
     return (
-        operation_name(each.operation),
+        _operation(each, listed),
         arguments(each.operation),
         f"{len(calls.kernel_us):,}",
         number(calls.median_us, 1),
@@ -80,9 +79,16 @@ def _cells(each: LocatedOperation, calls: CallTimes, listed: frozenset[str]) -> 
         number(fmean(calls.norm_us), 1),
         number(fmean(calls.helper_us), 1),
         number(bandwidth),
-        link(each.anchor, "row") if each.anchor in listed else MISSING,
         _modules(calls.modules),
     )
+
+
+def _operation(each: LocatedOperation, listed: frozenset[str]) -> Html:
+    """Return the operation's name, and a link to its row in the table of every operation."""
+    more = (
+        f'<span class="ns-sub">{link(each.anchor, "all its figures")}</span>' if each.anchor in listed else ""
+    )
+    return Html(f"{operation_name(each.operation)}{more}")
 
 
 def _modules(paths: Sequence[str]) -> Html:

@@ -54,13 +54,13 @@ def attribution_sentences(covered: Coverage) -> list[str]:
         return ["No kernel took any time."]
     norm_us = _time_us(covered.groups, (c.NORM, c.HELPER))
     lost_us = _time_us(covered.groups, _UNATTRIBUTED)
-    first = f"Norm ops take {_share(norm_us, covered)} of all kernel time ({number(norm_us / 1e3, 3)} of "
-    first += f"{number(covered.total_us / 1e3, 3)} ms)"
-    first += (
-        f"; {_share(lost_us, covered)} could not be attributed to any op."
-        if lost_us
-        else "; every kernel was attributed to an op."
-    )
+    all_ms = number(covered.total_us / 1e3, 3)
+    norm = f"No op known as a norm launched a kernel, of {all_ms} ms of kernel time"
+    if norm_us:
+        norm = f"Norm ops take {_share(norm_us, covered)} of all kernel time"
+        norm += f" ({number(norm_us / 1e3, 3)} of {all_ms} ms)"
+    lost = f"{_share(lost_us, covered)} could not be attributed to any op"
+    first = f"{norm}; {lost if lost_us else 'every kernel was attributed to an op'}."
     return [first, *named_only_sentences(covered)]
 
 

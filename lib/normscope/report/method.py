@@ -82,21 +82,28 @@ def method_html(report: Report) -> Html:
             devices.append((metrics.hardware, [metrics.category]))
         else:
             same.append(metrics.category)
-    parts = [_hardware_html(hardware, categories) for hardware, categories in devices]
-    formulas: tuple[tuple[str, Cell], ...] = _FORMULAS[report.comparison_scope]
     summary = report.trace.summary if report.trace else None
+    labels = _TRACED if summary else _GIVEN
+    parts = [_hardware_html(hardware, categories, labels) for hardware, categories in devices]
+    formulas: tuple[tuple[str, Cell], ...] = _FORMULAS[report.comparison_scope]
     if summary:
         parts = [gpu_html(summary), *parts, counting_html(summary.formulas)]
     return Html("\n".join([*filter(None, parts), "<h3>Formulas</h3>", facts(formulas)]))
 
 
-def _hardware_html(hardware: Hardware, categories: list[str]) -> Html:
-    caption = f"Device and times ({', '.join(categories)}), from the metadata file"
+# What the figures of the device are called: those of a run directory as its metadata file calls them.
+_GIVEN = ("Device and times, from the metadata file", "Maximum achievable compute")
+_TRACED = ("Device and times", "Peak compute")
+
+
+def _hardware_html(hardware: Hardware, categories: list[str], labels: tuple[str, str]) -> Html:
+    title, compute = labels
+    caption = f"{title} ({', '.join(categories)})"
     rows = [
         Row(("Device", name(hardware.platform))),
         Row(("Peak memory bandwidth (TB/s)", number(hardware.peak_hbm_bw_tbs, 2))),
         *(
-            Row((f"Maximum achievable compute, {spec} (TFLOPS)", number(peak, 0)))
+            Row((f"{compute}, {spec} (TFLOPS)", number(peak, 0)))
             for spec, peak in hardware.peak_tflops.items()
         ),
         Row(("Memory (GB)", number(hardware.memory_gb, 0))),

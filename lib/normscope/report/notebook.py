@@ -191,7 +191,9 @@ def _show_chart(report: Report, chart: "Chart") -> None:
 def show_findings(report: Report) -> None:
     """Show the findings of every category; the Markdown is what ``findings.md`` says."""
     texts = findings_text.category_texts(report)
-    html = findings_text.findings_html(report, texts)
+    html = findings_text.findings_html(report, texts) or paragraph(
+        "There is nothing that findings could be about."
+    )
     _display(html, findings_text.combined_findings(report, texts), markdown=True)
 
 

@@ -75,21 +75,14 @@ def counting_html(notes: tuple[FormulaNote, ...]) -> Html:
         Column("Source"),
     )
     rows = [
-        Row(
-            (
-                note.title,
-                _code(note.bytes_moved),
-                _code(note.flops or "not counted"),
-                note.assumption,
-                note.source,
-            )
-        )
-        for note in notes
+        Row(tuple(map(_wrapping, (n.title, n.bytes_moved, n.flops or "not counted", n.assumption, n.source))))
+        for n in notes
     ]
     heading = Html("<h3>Bytes and FLOPs of a call</h3>")
-    body = table("How bytes and FLOPs of the calls in this trace are counted", columns, rows, wide=True)
+    body = table("How bytes and FLOPs of the calls in this trace are counted", columns, rows)
     return Html("\n".join([heading, paragraph(_COUNTING), body]))
 
 
-def _code(formula: str) -> Html:
-    return Html(f'<span class="ns-formula">{html_text(formula)}</span>')
+def _wrapping(text: str) -> Html:
+    """Return a text that may break anywhere, so that five columns fit on paper."""
+    return Html(f'<span class="ns-formula">{html_text(text)}</span>')

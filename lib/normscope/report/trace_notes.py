@@ -68,7 +68,7 @@ _BY_NAME_ALONE = (
 )
 _GRAPHS_OFF = (
     "of kernel time was replayed from captured graphs, which hide the ops. To see ops and shapes, record "
-    "a few steps with graphs off (--enforce-eager in vLLM, --disable-cuda-graph in SGLang)."
+    "a few steps with graphs off (enforce_eager in vLLM, disable_cuda_graph in SGLang)."
 )
 _NO_HOST_OPS = (
     "The trace holds no ops of the host. Record it with ProfilerActivity.CPU among the activities, and with "
