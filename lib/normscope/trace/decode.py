@@ -10,7 +10,7 @@ import msgspec
 from normscope.errors import InputError
 from normscope.trace.problems import ProblemLog
 from normscope.trace.raw import RawEvent, decode_events
-from normscope.trace.repair import EVENT_KEYS, Salvage, read_value
+from normscope.trace.repair import EVENT_KEYS, Salvage, printable_entries, read_value
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 EVENT_LIST = re.compile(rb'"traceEvents"\s*:\s*(\[|[^\s])')
@@ -134,7 +134,8 @@ class TraceText:
         decoded = text.decode("utf-8", "surrogateescape")
         entries, end = read_value(decoded) or (None, 0)
         if isinstance(entries, dict):
-            self.metadata |= {key: value for key, value in entries.items() if key != "traceEvents"}
+            entries.pop("traceEvents", None)
+            self.metadata |= printable_entries(entries)
             return len(decoded[:end].encode("utf-8", "surrogateescape"))
         if complete:
             self._log.add(METADATA)

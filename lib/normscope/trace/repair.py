@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from typing import Any
 
 import msgspec
 
@@ -59,6 +60,17 @@ def read_value(text: str, start: int = 0) -> tuple[object, int] | None:
         return _lenient.raw_decode(text, start)
     except (ValueError, RecursionError):
         return None
+
+
+def printable_entries(entries: dict[str, Any]) -> dict[str, Any]:
+    """Return ``entries`` without halves of UTF-16 pairs, which no file can be written with."""
+    try:
+        text = json.dumps(entries, ensure_ascii=False)
+        return (
+            entries if text.isascii() else dict(json.loads(SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)))
+        )
+    except RecursionError:
+        return {}
 
 
 class Salvage:
