@@ -19,6 +19,9 @@ categories = []
 comparison_scope = "standalone"
 command_prefix = ""
 top_n = 20
+gpu = ""
+gpu_file = ""
+peaks = "datasheet"
 """
 
 

@@ -5,6 +5,8 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -119,6 +121,12 @@ def test_findings_are_valid_and_a_change_of_them_is_not(run_dir: Path) -> None:
         (["validate", "nothing.md"], 3, "nothing.md"),
         (["analyze", "--output-dir", ".", "--category", "../x"], 2, "file name"),
         (["report", "--params", "none.yaml"], 2, "none.yaml"),
+        (["report", "--cell-timeout-s", "0"], 2, "time limit of 0 s"),
+        (["report", "--cell-timeout-s", "-5"], 2, "time limit of -5 s"),
+        (["report", "--out", "x" * 300], 2, "too long"),
+        (["report", "--out", "x" * 250], 2, "too long"),  # .failed, which may have to stand beside it
+        (["report", "x" * 300], 3, "doesn't exist"),
+        (["analyze", "--output-dir", "x" * 300], 3, "doesn't exist"),
     ],
 )
 def test_a_mistake_gets_one_sentence_and_its_exit_code(
@@ -129,6 +137,132 @@ def test_a_mistake_gets_one_sentence_and_its_exit_code(
     assert part in done.stderr
     assert is_one_sentence(done.stderr)
     assert list(tmp_path.iterdir()) == []
+
+
+def run_code(
+    code: str, *words: str | Path, cwd: Path, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run ``code`` and then ``normscope`` with these words."""
+    program = f"import os, sys\nfrom normscope import cli, commands\n{code}\ncli.main(sys.argv[1:])"
+    return subprocess.run(
+        [sys.executable, "-c", program, *map(str, words)],
+        cwd=cwd,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+FAULT = "commands.gpus = lambda: {}['no such\\nkey']"
+
+
+def test_an_unexpected_error_is_one_sentence_with_its_type(tmp_path: Path) -> None:
+    done = run_code(FAULT, "gpus", cwd=tmp_path)
+    assert done.returncode == 1
+    assert is_one_sentence(done.stderr)
+    assert "KeyError" in done.stderr
+    assert "NORMSCOPE_DEBUG=1" in done.stderr
+
+
+def test_an_unexpected_error_is_a_traceback_for_those_who_ask(tmp_path: Path) -> None:
+    done = run_code(FAULT, "gpus", cwd=tmp_path, NORMSCOPE_DEBUG="1")
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+
+
+def test_ctrl_c_during_a_command_is_one_line(tmp_path: Path) -> None:
+    code = "import signal; commands.gpus = lambda: signal.raise_signal(signal.SIGINT)"
+    done = run_code(code, "gpus", cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "normscope: interrupted\n")
+
+
+def test_ctrl_c_during_the_imports_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "cyclopts.py").write_text("import signal; signal.raise_signal(signal.SIGINT)")
+    path = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH"))))
+    done = run("gpus", cwd=tmp_path, PYTHONPATH=path)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "normscope: interrupted\n")
+
+
+@pytest.mark.parametrize(("command", "code"), [("findings", 0), ("analyze", 1)])
+def test_a_misspelled_category_gets_the_nearest_one(command: str, code: int, run_dir: Path) -> None:
+    done = run(command, "-o", run_dir, "--category", "norm_fdw", cwd=run_dir)
+    assert done.returncode == code
+    first = done.stderr.splitlines()[0]
+    assert first == "normscope: the run has no category norm_fdw; did you mean norm_fwd? (it has norm_fwd)"
+
+
+WITHOUT_RIGHTS = """
+import encodings.utf_8_sig, normscope.analysis.analyze, normscope.analysis.write, normscope.findings.render
+normscope.analyze_category, normscope.render_findings
+if os.geteuid() == 0:
+    os.setegid(65534), os.seteuid(65534)
+"""
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that everybody may enter, which pytest's own is not."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="Windows has no such rights")
+@pytest.mark.parametrize(
+    ("closed", "command", "code", "says"),
+    [
+        (".", "analyze", 3, "can't be read"),
+        ("category_data", "findings", 3, "can't be read"),
+        (
+            "category_data/norm_fwd_ops.csv",
+            "analyze",
+            1,
+            "norm_fwd_ops.csv: can't be read",
+        ),
+        (
+            "category_data/norm_fwd_ops.csv",
+            "findings",
+            1,
+            "norm_fwd_ops.csv: can't be read",
+        ),
+        (
+            "metadata/norm_fwd_metadata.json",
+            "analyze",
+            1,
+            "norm_fwd_metadata.json: can't be read",
+        ),
+    ],
+)
+def test_what_can_not_be_read_is_told_before_what_can_not_be_written(
+    open_folder: Path, closed: str, command: str, code: int, says: str
+) -> None:
+    run_dir = write_run(open_folder / "run", [row()])
+    for folder in (run_dir, run_dir / "category_data", run_dir / "metadata"):
+        folder.chmod(0o555)
+    (run_dir / closed).chmod(0)
+    done = run_code(WITHOUT_RIGHTS, command, "-o", run_dir, cwd=open_folder)
+    for folder in (run_dir, run_dir / "category_data", run_dir / "metadata"):
+        folder.chmod(0o755)
+    assert done.returncode == code, done.stderr
+    assert f"{says} (Permission denied)" in done.stderr
+    assert "Errno" not in done.stderr
+    assert is_one_sentence(done.stderr)
+
+
+def test_a_hyphen_is_a_trace_on_standard_input(tmp_path: Path) -> None:
+    trace = normscope.write_sample(tmp_path / "t.json.gz")
+    for words in (("-", "-o", "out"), ("-o", "out", "-")):
+        done = subprocess.run(
+            [sys.executable, "-m", "normscope", "analyze", *words],
+            input=trace.read_bytes(),
+            cwd=tmp_path,
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out" / "category_data" / "norm_fwd_metrics.json").is_file()
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -176,6 +310,6 @@ def test_the_readme_lists_every_exit_code() -> None:
         errors.NormscopeError,
         *errors.NormscopeError.__subclasses__(),
     ]
-    assert sorted(kind.exit_code for kind in kinds) == [1, 2, 3, 5, 6, 7, 8]
+    assert sorted(kind.exit_code for kind in kinds) == list(range(1, 10))
     for kind in kinds:
         assert f"| {kind.exit_code} |" in readme

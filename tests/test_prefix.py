@@ -72,6 +72,7 @@ def test_a_command_that_fails_is_told_with_its_last_line(
     with pytest.raises(NormscopeError, match=words) as caught:
         analyze_through_prefix(Path(), "norm_fwd", "standalone")
     assert "\n" not in str(caught.value)
+    assert not str(caught.value).endswith(".")
 
 
 def test_in_a_report_such_a_failure_is_an_error_of_the_category(tmp_path: Path) -> None:

@@ -250,6 +250,9 @@ def test_the_notebook_of_a_report_shows_labels_for_paths_and_no_times(two_report
         "comparison_scope = 'standalone'",
         "command_prefix = ''",
         "top_n = 20",
+        "gpu = ''",
+        "gpu_file = ''",
+        "peaks = 'datasheet'",
     ]
     assert cell["id"] == "injected-parameters"
     text = (two_reports[0] / "report.ipynb").read_text(encoding="utf-8")
@@ -343,6 +346,9 @@ def test_a_run_without_normalization_operations_is_a_report_that_says_so(in_tmp:
         ("the run", "occupied", {}, UsageError, "which no report wrote"),
         ("the run", "half", {}, UsageError, "half.failed"),
         ("sample", ".", {}, UsageError, "current folder"),
+        ("the run", "the run/report", {}, UsageError, "lies in the run directory"),
+        ("the run", "the run/category_data", {}, UsageError, "which no report wrote"),
+        ("the run", "x" * 250, {}, UsageError, "too long"),
     ],
 )
 def test_what_can_be_known_beforehand_is_refused_before_anything_runs(  # noqa: PLR0917 - one case each
@@ -370,6 +376,27 @@ def test_a_report_is_not_made_around_its_own_input(in_tmp: Path) -> None:
     with pytest.raises(UsageError, match="would replace"):
         build_report("out/.run", "out", notebook=notebook)
     assert (in_tmp / "out" / ".run" / "metadata").is_dir()
+
+
+def shown_params(report: Path) -> ReportParams:
+    return decode_provenance((report / "provenance.json").read_bytes()).parameters
+
+
+def test_what_is_not_given_is_told_by_the_run(in_tmp: Path, run_dir: Path) -> None:
+    manifest = run_dir / "category_data" / "category_manifest.json"
+    manifest.write_text('{"comparison_scope": "comparative"}')
+    notebook = write_notebook(in_tmp / "n.ipynb", finish=finish())
+    built = build_report("the run", notebook=notebook)
+    assert built.out_dir == Path("outputs/the_run")
+    assert shown_params(built.out_dir).comparison_scope == "comparative"
+    built = build_report("the run", "out", notebook=notebook, comparison_scope="standalone")
+    assert shown_params(built.out_dir).comparison_scope == "standalone"
+
+
+def test_a_category_that_the_run_does_not_have_is_a_warning(in_tmp: Path, run_dir: Path) -> None:
+    notebook = write_notebook(in_tmp / "n.ipynb", finish=finish("EMPTY"))
+    built = build_report("the run", "out", notebook=notebook, categories=["norm_fdw", "norm_bwd"])
+    assert built.warnings == ("the run has no category norm_fdw; did you mean norm_fwd? (it has norm_fwd)",)
 
 
 def test_steps_are_told_to_the_last(in_tmp: Path, run_dir: Path) -> None:

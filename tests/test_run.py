@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from normscope import errors
-from normscope.errors import InputError, KernelError, NormscopeError, NotebookError
+from normscope.errors import InputError, KernelError, NormscopeError, NotebookError, UsageError
 from normscope.report.run import Limits, StepHook, run_notebook
 from notebook_zoo import FINISH, printed, read_cells, write_notebook
 
@@ -178,6 +178,12 @@ def test_a_cell_beyond_its_time_limit_ends_the_run_and_is_named(tmp_path: Path) 
     with pytest.raises(KernelError, match="the step 'Roofline' took longer than 1 s"):
         run(tmp_path, "# Roofline", "import time; time.sleep(60)", limits=Limits(cell_s=1))
     assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize("limits", [{"cell_s": 0}, {"cell_s": -5}, {"start_s": 0}])
+def test_a_time_limit_below_a_second_is_refused(limits: dict[str, int]) -> None:
+    with pytest.raises(UsageError, match="1 or more"):
+        Limits(**limits)
 
 
 @pytest.mark.parametrize("count", [0, 2])

@@ -1,5 +1,6 @@
 """The ``normscope`` command: every subcommand calls the public API and maps errors to exit codes."""
 
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,9 +11,14 @@ from cyclopts import App, CycloptsError, Parameter
 
 from normscope import __version__, commands
 from normscope.errors import NormscopeError, UsageError
-from normscope.escape import printable
+from normscope.escape import printable, shorten
 
 _INTERRUPTED = 130
+_DEBUG = "NORMSCOPE_DEBUG"
+_STDIN = "-"
+_STDIN_DEVICE = (
+    "/dev/stdin"  # stands for the hyphen while cyclopts reads the words: it takes that for an option
+)
 
 Scope = Literal["standalone", "comparative"]
 Tier = Literal["compute", "system", "fusion"]
@@ -26,9 +32,8 @@ app = App(
     help="Find GPU normalization layers that waste time, say why, and what to do.",
     version=__version__,
     help_epilogue=(
-        "Exit codes: 0 ok · 1 analysis failed · 2 usage · 3 input unreadable · 4 no normalization · "
-        "5 notebook failed · 6 timed out or kernel died · 7 export failed · 8 findings invalid · "
-        "9 no GPU activity"
+        "Exit codes: 0 ok · 1 analysis · 2 usage · 3 input · 4 no normalization · 5 notebook · "
+        "6 timeout or dead kernel · 7 export · 8 findings · 9 no GPU activity"
     ),
     help_format="plaintext",
     suppress_keyboard_interrupt=False,
@@ -45,7 +50,7 @@ class GpuOptions:
     gpu
         GPU of a trace that doesn't tell it: a key that `normscope gpus` lists.
     gpu_file
-        GPU of a trace, as a file in TraceLens' architecture format (JSON; mem_bw_gbps in GB/s).
+        GPU of a trace, as a TraceLens architecture file (mem_bw_gbps in GB/s).
     peaks
         What a trace is held against: vendor's datasheet, or best published measurement.
     """
@@ -84,7 +89,7 @@ class RunOptions:
 
 @app.command
 def report(  # noqa: PLR0913 - one argument per option of the command
-    input: Annotated[str | None, Parameter(name="INPUT", allow_leading_hyphen=True)] = None,  # noqa: A002 - the name in the help
+    input: Annotated[str | None, Parameter(name="INPUT")] = None,  # noqa: A002 - the name in the help
     /,
     *,
     out: Path | None = None,
@@ -103,7 +108,7 @@ def report(  # noqa: PLR0913 - one argument per option of the command
     input
         Profiler trace (.json, .json.gz, or - for standard input), TraceLens run directory, or `sample`.
     out
-        Folder that becomes the report (default: outputs/NAME). A report that is there is replaced.
+        Report folder, replaced as a whole (default: outputs/NAME).
     comparison_scope
         standalone or comparative (default: what the run's manifest says).
     category
@@ -115,10 +120,10 @@ def report(  # noqa: PLR0913 - one argument per option of the command
     params
         Parameter file (YAML, JSON or TOML); options given here win over it.
     cell_timeout_s
-        Longest time for one step of the notebook, in seconds.
+        Longest time for one step of the notebook, in seconds: 1 or more.
     """
     given = {
-        "run_dir": input,
+        "run_dir": _hyphen(input),
         "out_dir": None if out is None else str(out),
         "comparison_scope": comparison_scope,
         "categories": category or None,
@@ -131,7 +136,7 @@ def report(  # noqa: PLR0913 - one argument per option of the command
 
 @app.command
 def analyze(
-    trace: Annotated[str | None, Parameter(name="TRACE", allow_leading_hyphen=True)] = None,
+    trace: Annotated[str | None, Parameter(name="TRACE")] = None,
     /,
     *,
     options: RunOptions,
@@ -144,7 +149,7 @@ def analyze(
     trace
         Profiler trace, - or `sample`: it becomes a run directory in --output-dir first, with findings.
     """
-    commands.analyze(trace, options, gpu.given())
+    commands.analyze(_hyphen(trace), options, gpu.given())
 
 
 @app.command
@@ -222,13 +227,21 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and leave with its exit code.
 
+    An unexpected error is one sentence, too; with ``NORMSCOPE_DEBUG=1`` in the environment it is a traceback.
+
     Parameters
     ----------
     arguments
         The words after ``normscope``; by default those of this process.
     """
+    given = sys.argv[1:] if arguments is None else arguments
+    words = [_STDIN_DEVICE if word == _STDIN else word for word in given]
     options: dict[str, Any] = {"exit_on_error": False, "print_error": False, "result_action": "return_value"}
-    sys.exit(_exit_code(lambda: app(arguments, **options)))
+    sys.exit(_exit_code(lambda: app(words, **options)))
+
+
+def _hyphen(word: str | None) -> str | None:
+    return _STDIN if word == _STDIN_DEVICE else word
 
 
 def _exit_code(call: Callable[[], Any]) -> int:
@@ -241,9 +254,23 @@ def _exit_code(call: Callable[[], Any]) -> int:
         _complain(str(error))
         return error.exit_code
     except KeyboardInterrupt:
-        _complain("interrupted; nothing was changed")
+        _complain("interrupted")
         return _INTERRUPTED
+    except Exception as error:
+        if os.environ.get(_DEBUG) == "1":
+            raise
+        _complain(_unexpected(error))
+        return NormscopeError.exit_code
     return 0
+
+
+def _unexpected(error: Exception) -> str:
+    text = shorten(" ".join(str(error).split()), 200)
+    said = type(error).__name__ + (f": {text}" if text else "")
+    return (
+        f"something unexpected happened ({said}); this is a mistake in normscope, so please report it with "
+        f"what the same command prints with {_DEBUG}=1 in the environment"
+    )
 
 
 def _complain(message: str) -> None:

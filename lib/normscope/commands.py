@@ -8,49 +8,36 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 import normscope
 from normscope.analysis.models import CategoryMetrics, ErrorMetrics, Metrics
 from normscope.analysis.write import write_metrics
-from normscope.errors import InvalidFindingsError, NoNormsError, NormscopeError, UsageError
-from normscope.escape import MISSING, file_stem, printable
+from normscope.errors import ExportError, InvalidFindingsError, NoNormsError, NormscopeError, UsageError
+from normscope.escape import MISSING, printable
 from normscope.files import write_atomically
-from normscope.inputs.rundir import category_paths, default_scope, find_categories
+from normscope.inputs.rundir import category_paths, default_scope, find_categories, unknown_categories
 
 if TYPE_CHECKING:
     from normscope.cli import RunOptions
     from normscope.tracerun.summary import TraceSummary
 
-SAMPLE = "sample"
 USUAL_CATEGORIES = ("norm_fwd", "norm_bwd")
 
 
 def report(given: dict[str, Any], params_file: Path | None, cell_timeout_s: int) -> None:
     """Make a report, with a progress bar on a terminal and plain lines elsewhere."""
-    from normscope.params import read_params  # noqa: PLC0415 - reads YAML, which only reports need
+    from normscope.params import read_given  # noqa: PLC0415 - reads YAML, which only reports need
     from normscope.progress import shown_bytes, shown_steps  # noqa: PLC0415 - as above
     from normscope.report.run import Limits  # noqa: PLC0415 - as above
-    from normscope.report.source import is_trace, trace_label  # noqa: PLC0415 - as above
 
-    options = (msgspec.structs.asdict(read_params(params_file)) if params_file else {}) | given
-    run_dir = options.pop("run_dir", SAMPLE)
-    name = trace_label(run_dir) if is_trace(run_dir) else Path(run_dir).resolve().name
-    out_dir = options.pop("out_dir", None) or f"outputs/{'sample' if run_dir == SAMPLE else file_stem(name)}"
-    if "comparison_scope" not in options and not is_trace(run_dir):
-        options["comparison_scope"] = default_scope(Path(run_dir))
+    limits = Limits(cell_s=cell_timeout_s)
+    options = (read_given(params_file) if params_file else {}) | given
     with shown_bytes() as on_progress, shown_steps() as on_step:
-        built = normscope.build_report(
-            run_dir,
-            out_dir,
-            on_step=on_step,
-            on_progress=on_progress,
-            limits=Limits(cell_s=cell_timeout_s),
-            **options,
-        )
+        built = normscope.build_report(on_step=on_step, on_progress=on_progress, limits=limits, **options)
+    for warning in built.warnings:
+        _warn(warning)
     if not built.has_norms:
         message = (
-            f"{name} holds no normalization, as an op or as a kernel; the report of its GPU time is {built.html}"
+            f"the trace holds no normalization, as an op or as a kernel; its GPU time is in {built.html}"
         )
         raise NoNormsError(message)
     if built.status == "EMPTY":
@@ -69,6 +56,8 @@ def analyze(trace: str | None, options: "RunOptions", choice: dict[str, str]) ->
         _finish([_analyzed(options, category) for category in found], _any_error)
         return
     summary = _trace_to_run(trace, options.output_dir, choice)
+    for warning in unknown_categories(options.output_dir, options.category):
+        _warn(warning)
     found = options.category or find_categories(options.output_dir)
     _finish([_with_findings(options, category) for category in found], _failed)
     if not summary.has_norms:
@@ -130,6 +119,8 @@ def doctor() -> None:
 
 
 def _found(options: "RunOptions") -> Sequence[str]:
+    for warning in unknown_categories(options.output_dir, options.category):
+        _warn(warning)
     return options.category or find_categories(options.output_dir) or USUAL_CATEGORIES
 
 
@@ -156,7 +147,11 @@ def _analyzed(options: "RunOptions", category: str) -> Metrics:
     metrics = normscope.analyze_category(
         run_dir, category, options.comparison_scope or default_scope(run_dir)
     )
-    path = write_metrics(run_dir, metrics)
+    try:
+        path = write_metrics(run_dir, metrics)
+    except ExportError:
+        _finish([metrics], _failed)  # a run that can't be analyzed is the first trouble to tell
+        raise
     _say(f"{path}: {_summary(metrics)}")
     return metrics
 
@@ -191,6 +186,10 @@ def _finish(results: Sequence[Metrics], is_failure: Callable[[Metrics], bool]) -
     wrong = [m for m in results if is_failure(m) and not isinstance(m, CategoryMetrics)]
     if wrong:
         raise NormscopeError("; ".join(f"{m.category}: {m.error}" for m in wrong))
+
+
+def _warn(sentence: str) -> None:
+    sys.stderr.write(f"normscope: {printable(sentence)}\n")
 
 
 def _say(line: str) -> None:

@@ -41,7 +41,9 @@ def failures(checks: Sequence[Check]) -> tuple[Check, ...]:
 def _checked(name: str, needed: bool, look: Callable[[], str]) -> Check:
     try:
         return Check(name, ok=True, needed=needed, detail=look())
-    except (NormscopeError, OSError, PackageNotFoundError) as error:
+    except OSError as error:
+        return Check(name, ok=False, needed=needed, detail=error.strerror or str(error))
+    except (NormscopeError, PackageNotFoundError) as error:
         return Check(name, ok=False, needed=needed, detail=str(error))
 
 

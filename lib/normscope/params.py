@@ -133,10 +133,10 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def read_params(path: Path) -> ReportParams:
-    """Read a parameter file: YAML, or JSON or TOML by its extension.
+def read_given(path: Path) -> dict[str, Any]:
+    """Read a parameter file, YAML, or JSON or TOML by its extension, and return what it gives, checked.
 
-    An empty file, or one of comments alone, gives the defaults.
+    An empty file, or one of comments alone, gives nothing.
 
     Raises
     ------
@@ -162,7 +162,8 @@ def read_params(path: Path) -> ReportParams:
     if not isinstance(values, dict | None):
         message = f"{path}: expected lines such as `top_n: 20`, found {_shown(values)}."
         raise UsageError(message)
-    return make_params(values or {}, str(path))
+    checked = msgspec.structs.asdict(make_params(values or {}, str(path)))
+    return {name: checked[name] for name in values or {}}
 
 
 def _parse_yaml(text: str) -> object:

@@ -1,19 +1,21 @@
 """Progress of a report: a bar with step names on a terminal, one plain line per step elsewhere."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
 from normscope.escape import printable
 
-StepHook = Callable[[str, int, int], None]
-ByteHook = Callable[[int, int | None], None]
+if TYPE_CHECKING:
+    from normscope.report.run import StepHook
+    from normscope.trace.source import Progress
 
 
 @contextmanager
-def shown_bytes() -> Iterator[ByteHook]:
+def shown_bytes() -> Iterator["Progress"]:
     """Yield the function to call while a file is read, with the bytes read so far and its size or None.
 
     Small files are read before a bar could be seen, so one appears only after a moment.
@@ -31,7 +33,7 @@ def shown_bytes() -> Iterator[ByteHook]:
 
 
 @contextmanager
-def shown_steps() -> Iterator[StepHook]:
+def shown_steps() -> Iterator["StepHook"]:
     """Yield the function to call as each step begins, with its name, its number and the number of steps."""
     if not sys.stderr.isatty():
         yield _print_step

@@ -116,9 +116,20 @@ def _names_in(folder: Path) -> list[str]:
 
 
 def unknown_categories(run_dir: Path, asked: Collection[str]) -> tuple[str, ...]:
-    """Return a sentence for each category that was asked for and is neither in the run nor a usual one."""
+    """Return a sentence for each category that was asked for and is neither in the run nor a usual one.
+
+    Raises
+    ------
+    UsageError
+        A name can't be part of a file name.
+    """
+    for name in asked:
+        category_paths(run_dir, name)
     unknown = sorted(set(asked).difference(_USUAL_ORDER))
-    known = find_categories(run_dir) if unknown else ()
+    try:
+        known = find_categories(run_dir) if unknown else ()
+    except InputError:  # the analysis itself says what is wrong with the run
+        return ()
     return tuple(_not_there(name, known) for name in unknown if name not in known)
 
 

@@ -2,7 +2,8 @@
 
 import os
 import shutil
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -10,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from normscope.errors import ExportError, NormscopeError, UsageError
+from normscope.inputs.rundir import check_run_dir, default_scope, unknown_categories
 from normscope.params import SAMPLE, ReportParams, make_params
 from normscope.report.provenance import (
     FILE_NAME,
@@ -18,10 +20,10 @@ from normscope.report.provenance import (
     make_provenance,
 )
 from normscope.report.publish import check_target, remove_report, staging, swap_in
-from normscope.report.run import SENTINEL, Limits, StepHook, run_notebook
+from normscope.report.run import DEFAULT_LIMITS, SENTINEL, Limits, StepHook, run_notebook
 from normscope.report.scrub import Relabel, relabeler, scrub_folder, scrub_notebook
 from normscope.report.signals import ended_by_exception
-from normscope.report.source import opened_source
+from normscope.report.source import RunSource, default_out_dir, is_trace, opened_source
 from normscope.resources import notebook_path
 from normscope.trace.source import Progress
 
@@ -34,12 +36,14 @@ class BuiltReport(msgspec.Struct, frozen=True, kw_only=True):
     """A finished report: its folder, its page, and whether the run held any normalization operation.
 
     ``has_norms`` is False only for a trace without any sign of a normalization, be it a kernel's name.
+    ``warnings`` are sentences on categories that were asked for and that the run doesn't have.
     """
 
     out_dir: Path
     html: Path
     status: Literal["OK", "EMPTY"]
     has_norms: bool = True
+    warnings: tuple[str, ...] = ()
 
 
 class _Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,10 +68,10 @@ class _Job(NamedTuple):
 
 def build_report(  # noqa: PLR0913 - two paths and what a caller may set
     run_dir: str | Path = SAMPLE,
-    out_dir: str | Path = "outputs/sample",
+    out_dir: str | Path | None = None,
     *,
     notebook: Path | None = None,
-    limits: Limits = Limits(),  # noqa: B008 - an immutable tuple
+    limits: Limits = DEFAULT_LIMITS,
     on_step: StepHook | None = None,
     on_progress: Progress | None = None,
     **options: Any,  # noqa: ANN401 - checked by make_params
@@ -83,7 +87,8 @@ def build_report(  # noqa: PLR0913 - two paths and what a caller may set
         A profiler trace, ``-`` for one on standard input, a TraceLens run directory, or the word ``sample``
         for the bundled simulated trace.
     out_dir
-        The folder that becomes the report; folders above it are made.
+        The folder that becomes the report; folders above it are made. By default it is in ``outputs`` and
+        named after the run.
     notebook
         The notebook to run in place of the bundled one.
     limits
@@ -93,12 +98,13 @@ def build_report(  # noqa: PLR0913 - two paths and what a caller may set
     on_progress
         Called while a trace is read, with the bytes read so far and the size of the file or None.
     **options
-        The other fields of :class:`normscope.params.ReportParams`.
+        The other fields of :class:`normscope.params.ReportParams`. A ``comparison_scope`` that isn't given is
+        that of the run's manifest.
 
     Raises
     ------
     UsageError
-        A parameter is wrong, or ``out_dir`` holds something that is not a report.
+        A parameter is wrong, or ``out_dir`` lies in the run or holds something that is not a report.
     InputError
         The run can't be read.
     NoGpuActivityError
@@ -111,31 +117,58 @@ def build_report(  # noqa: PLR0913 - two paths and what a caller may set
         A category could not be analyzed.
     """
     started_utc = datetime.now(UTC)
-    params = make_params({"run_dir": _text(run_dir), "out_dir": _text(out_dir), **options})
+    params = _resolved(run_dir, out_dir, options)
     target = Path(params.out_dir)
     _check_targets(target)
     with ended_by_exception(), opened_source(params, on_progress) as source:
-        run = source.folder
-        _check_apart(run, target)
-        try:
-            with staging(target) as stage:
-                job = _Job(
-                    notebook=notebook or notebook_path(),
-                    params=_absolute(params, run, stage),
-                    shown=_shown(params),
-                    inputs=source.inputs,
-                    target=target,
-                    stage=stage,
-                    relabel=_relabeler(params, run, stage),
-                    started_utc=started_utc,
-                )
-                status = _fill(job, limits, on_step)
-        except OSError as error:
-            message = f"{target} can't be written ({error.strerror}); see that there is space and permission"
-            raise ExportError(message) from None
+        _check_apart(source.folder, target)
+        with _reported_target(target), staging(target) as stage:
+            job = _job(params, source, stage, notebook or notebook_path(), started_utc)
+            status = _fill(job, limits, on_step)
         remove_report(_failed_folder(target))
-    has_norms = status == "OK" or source.summary is None or source.summary.has_norms
-    return BuiltReport(out_dir=target, html=target / "report.html", status=status, has_norms=has_norms)
+        unknown = unknown_categories(source.folder, params.categories)
+    return BuiltReport(
+        out_dir=target,
+        html=target / "report.html",
+        status=status,
+        has_norms=status == "OK" or source.summary is None or source.summary.has_norms,
+        warnings=unknown,
+    )
+
+
+def _resolved(run_dir: str | Path, out_dir: str | Path | None, options: dict[str, Any]) -> ReportParams:
+    """Return the parameters, checked; what isn't given is told by the run."""
+    run = _text(run_dir)
+    given = {"run_dir": run} | ({} if out_dir is None else {"out_dir": _text(out_dir)}) | options
+    make_params(given)
+    told: dict[str, str] = {"out_dir": default_out_dir(run)}
+    if not is_trace(run):
+        check_run_dir(Path(run))
+        told["comparison_scope"] = default_scope(Path(run))
+    return make_params(told | given)
+
+
+@contextmanager
+def _reported_target(target: Path) -> Iterator[None]:
+    """Turn what the operating system says while the report is made into a sentence about ``target``."""
+    try:
+        yield
+    except OSError as error:
+        message = f"{target} can't be written ({error.strerror}); see that there is space and permission"
+        raise ExportError(message) from None
+
+
+def _job(params: ReportParams, source: RunSource, stage: Path, notebook: Path, started_utc: datetime) -> _Job:
+    return _Job(
+        notebook=notebook,
+        params=_absolute(params, source.folder, stage),
+        shown=_shown(params),
+        inputs=source.inputs,
+        target=Path(params.out_dir),
+        stage=stage,
+        relabel=_relabeler(params, source.folder, stage),
+        started_utc=started_utc,
+    )
 
 
 def _text(path: str | Path) -> str:
@@ -152,6 +185,9 @@ def _check_targets(target: Path) -> None:
 def _check_apart(run: Path, target: Path) -> None:
     if run.resolve().is_relative_to(target.resolve()):
         message = f"the run lies in {target}, which the report would replace; choose another folder"
+        raise UsageError(message)
+    if target.resolve().is_relative_to(run.resolve()):
+        message = f"{target} lies in the run directory, which stays as it is; choose a folder outside it"
         raise UsageError(message)
 
 
@@ -194,9 +230,8 @@ def _fill(job: _Job, limits: Limits, on_step: StepHook | None) -> Literal["OK", 
     _write_provenance(job)
     if outcome.status == "ERROR":
         failed = _publish_failed(job)
-        message = (
-            f"{job.relabel('; '.join(outcome.errors))}. The report of what could be analyzed is in {failed}"
-        )
+        causes = job.relabel("; ".join(error.rstrip(".") for error in outcome.errors))
+        message = f"{causes}. The report of what could be analyzed is in {failed}"
         raise NormscopeError(message)
     return outcome.status
 

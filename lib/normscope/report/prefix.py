@@ -34,11 +34,11 @@ def read_prefix(run_dir: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         message = (
             f"{PREFIX_FILE} can't be read in the run directory, and command_prefix asks for it; "
-            "write the command template there, or leave command_prefix empty to analyze in this Python."
+            "write the command template there, or leave command_prefix empty to analyze in this Python"
         )
         raise InputError(message) from error
     if PLACEHOLDER not in template:
-        message = f"{PREFIX_FILE} has no {PLACEHOLDER} in it; put {PLACEHOLDER} where the command belongs."
+        message = f"{PREFIX_FILE} has no {PLACEHOLDER} in it; put {PLACEHOLDER} where the command belongs"
         raise InputError(message)
     return template
 
@@ -75,7 +75,8 @@ def analyze_through_prefix(run_dir: Path, category: str, scope: Scope) -> Metric
         metrics = decode_metrics(metrics_file.read_bytes())
     except (OSError, msgspec.DecodeError) as error:
         message = (
-            f"The command of {PREFIX_FILE} left a metrics file for {category} that normscope can't read."
+            f"the command of {PREFIX_FILE} left a metrics file for {category} that normscope can't read; "
+            "see that it runs this version of normscope"
         )
         raise NormscopeError(message) from error
     if done.returncode and isinstance(metrics, CategoryMetrics):
@@ -99,7 +100,7 @@ def _environment() -> dict[str, str]:
 
 def _complaint(category: str, exit_code: int, stderr: bytes) -> str:
     lines = stderr.decode("utf-8", "replace").strip().splitlines()
-    said = f": {shorten(printable(lines[-1]), _MESSAGE_WIDTH)}" if lines else " and printed no reason."
+    said = f": {shorten(printable(lines[-1]), _MESSAGE_WIDTH)}" if lines else " and printed no reason"
     if exit_code == 0:
-        return f"The command of {PREFIX_FILE} wrote no metrics for {category}{said}"
-    return f"The command of {PREFIX_FILE} failed for {category} with exit code {exit_code}{said}"
+        return f"the command of {PREFIX_FILE} wrote no metrics for {category}{said}"
+    return f"the command of {PREFIX_FILE} failed for {category} with exit code {exit_code}{said}"

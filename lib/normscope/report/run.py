@@ -10,12 +10,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from normscope import errors
-from normscope.errors import KernelError, NormscopeError, NotebookError
+from normscope.errors import KernelError, NormscopeError, NotebookError, UsageError
 from normscope.escape import printable, shorten
 from normscope.report.kernel import Kernel, in_own_loop, started_kernel
 
@@ -35,11 +35,25 @@ _ERROR_MARKER = "papermill-error-cell-tag"
 SENTINEL = "metrics.json"
 
 
-class Limits(NamedTuple):
-    """How long a run may take: each cell, and the start of the kernel, in seconds."""
+class Limits(msgspec.Struct, frozen=True):
+    """How long a run may take: each cell, and the start of the kernel, in seconds.
+
+    Raises
+    ------
+    UsageError
+        A limit is less than a second.
+    """
 
     cell_s: int = 600
     start_s: int = 60
+
+    def __post_init__(self) -> None:
+        if min(self.cell_s, self.start_s) < 1:
+            message = f"a time limit of {min(self.cell_s, self.start_s)} s leaves no time; give 1 or more"
+            raise UsageError(message)
+
+
+DEFAULT_LIMITS = Limits()
 
 
 class _Sentinel(msgspec.Struct, frozen=True):
@@ -81,7 +95,7 @@ def run_notebook(
     output: Path,
     params: Mapping[str, Any],
     *,
-    limits: Limits = Limits(),  # noqa: B008 - an immutable tuple
+    limits: Limits = DEFAULT_LIMITS,
     on_cell: StepHook | None = None,
 ) -> int:
     """Execute ``notebook`` with ``params`` and write it, outputs included, to ``output``.

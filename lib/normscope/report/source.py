@@ -1,6 +1,7 @@
 """Where a report starts: a run directory, a trace or the bundled sample, each made a run directory."""
 
 import hashlib
+import os
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from normscope.tracerun.summary import TraceSummary
 from normscope.tracerun.write import write_trace_run
 
 SAMPLE_LABEL = "simulated sample"
+_OUTPUTS = "outputs"
 _SAMPLE_FILE = "simulated_step.json.gz"
 _TRACE_SUFFIXES = (".gz", ".json", ".pt.trace")
 
@@ -70,7 +72,7 @@ def _refuse_gpu(params: ReportParams) -> None:
 
 def is_trace(run_dir: str) -> bool:
     """Tell whether a run is given as a profiler trace: a file, standard input, or the sample."""
-    return run_dir in (SAMPLE, STDIN) or Path(run_dir).is_file()
+    return run_dir in (SAMPLE, STDIN) or os.path.isfile(run_dir)  # noqa: PTH113 - pathlib raises for long names
 
 
 def trace_label(run_dir: str) -> str:
@@ -83,6 +85,14 @@ def trace_label(run_dir: str) -> str:
     for suffix in _TRACE_SUFFIXES:
         name = name.removesuffix(suffix)
     return printable(name) or "trace"
+
+
+def default_out_dir(run_dir: str) -> str:
+    """Return where the report of a run goes if nobody says: ``outputs`` and the name of the run."""
+    if run_dir == SAMPLE:
+        return f"{_OUTPUTS}/{SAMPLE}"
+    name = trace_label(run_dir) if is_trace(run_dir) else Path(os.path.realpath(run_dir)).name
+    return f"{_OUTPUTS}/{file_stem(name)}"
 
 
 def trace_to_run(
