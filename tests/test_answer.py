@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+import runs
 from normscope.analysis.models import ErrorMetrics
 from normscope.report.answer import answer_html
 from normscope.report.breakdown import shares
@@ -22,6 +23,8 @@ from normscope.report.results import (
     status_of,
 )
 from report_inputs import norm_row, report_of, write_run
+
+TRACE_2 = {"lca_total_kernel_time_trace2_us": 1500.0, "lca_count_trace2": 10}
 
 
 def with_times(*rows: tuple[str, float, float, float]) -> list[dict[str, object]]:
@@ -88,6 +91,47 @@ def test_a_run_without_a_finding_is_told_that_nothing_is_worth_fixing(tmp_path: 
     html = answer_html(report_of(write_run(tmp_path, {"norm_fwd": rows}), "norm_fwd"))
     assert "Nothing worth fixing" in html
     assert "What to do first" not in html
+    assert "Start here" not in html
+
+
+def test_the_comparison_is_in_percent_of_trace_2s_time(tmp_path: Path) -> None:
+    run = runs.write_run(
+        tmp_path,
+        [runs.row(time_us=1000.0, cells={"delta_us (trace2 - trace1)": 500.0, **TRACE_2})],
+    )
+    html = answer_html(report_of(run, "norm_fwd", scope="comparative"))
+    # 1.0 ms against 1.5 ms: 0.5 ÷ 1.5
+    assert "33% faster" in html
+    assert "1.000 ms in trace 1, 1.500 ms in trace 2; in % of trace 2" in html
+
+
+def test_more_time_than_there_is_gives_no_verdict(tmp_path: Path) -> None:
+    rows = with_times(("aten::layer_norm", 120.0, 0.8, 20.0))
+    html = answer_html(report_of(write_run(tmp_path, {"norm_fwd": rows}), "norm_fwd"))
+    assert '<p class="ns-headline">No verdict: more normalization time than end-to-end time</p>' in html
+    assert "Normalization takes 120.000 ms" in html
+    assert "The end-to-end time is 100.000 ms, which can&#x27;t be" in html.replace("can't", "can&#x27;t")
+    assert 'Potential gain</p><p class="ns-card-value">—<' in html
+
+
+def test_an_efficiency_of_zero_gives_no_verdict(tmp_path: Path) -> None:
+    rows = with_times(("aten::layer_norm", 50.0, 0.0, 0.0))
+    html = answer_html(report_of(write_run(tmp_path, {"norm_fwd": rows}), "norm_fwd"))
+    assert '<p class="ns-headline">No verdict: measured at 0% of the roofline</p>' in html
+    assert "would save" not in html
+
+
+def test_batch_norm_is_judged_over_both_categories(tmp_path: Path) -> None:
+    images = {"Input Dims": "((8, 64, 56, 56), (64,))"}
+    forward = [row | images for row in with_times(("aten::batch_norm", 6.2, 0.4, 10.0))]
+    backward = [row | images for row in with_times(("aten::native_batch_norm_backward", 5.2, 0.4, 10.0))]
+    run = write_run(tmp_path, {"norm_fwd": forward, "norm_bwd": backward})
+    report = report_of(run, "norm_fwd", "norm_bwd")
+    sentence = "Over all categories: BatchNorm takes 11.4% of end-to-end GPU time, as in many convolutional"
+    texts = category_texts(report)
+    assert sentence in answer_html(report)
+    assert sentence in combined_findings(report, texts)
+    assert "as in many convolutional" not in "".join(texts.values())
 
 
 def test_without_an_end_to_end_time_there_are_dashes_and_no_verdict(tmp_path: Path) -> None:
@@ -104,7 +148,9 @@ def test_the_first_findings_link_to_their_text_and_that_to_its_rows(tmp_path: Pa
     answer, findings = answer_html(report), findings_html(report, category_texts(report))
     assert '<a href="#finding-1-1">' in answer
     assert '<a href="#finding-2-1">' in answer
-    assert '<h5 id="finding-2-1">P1: ' in findings
+    assert '<h5 id="finding-2-1">norm_bwd P1: ' in findings
+    assert "<li>Swap the implementation of the dominant kernels: " in answer
+    assert ">norm_bwd P1: LayerNorm " in answer
     assert '<a href="#op-2-1">1</a>' in findings
     assert {each.anchor for each in operations_of(report)} == {"op-1-1", "op-2-1"}
 
@@ -187,6 +233,8 @@ def test_the_findings_file_ranks_across_categories_and_has_one_title(tmp_path: P
     lines = combined_findings(report, category_texts(report)).splitlines()
     assert [line for line in lines if line.startswith("# ")] == [f"# Normalization findings: {tmp_path.name}"]
     assert [line for line in lines if line.startswith("## ")] == ["## norm_fwd", "## norm_bwd"]
+    headings = [line for line in lines if line.startswith("#### ") and " P1: " in line]
+    assert [heading.split(":")[0] for heading in headings] == ["#### norm_fwd P1", "#### norm_bwd P1"]
     ranked = [line for line in lines if line[:3] in {"1. ", "2. "}]
     # high: 0.9 × 6 = 5.4% and 0.9 × 2 = 1.8% of 100 ms
     assert [("norm_bwd P1" in ranked[0], "–5.4)" in ranked[0])] == [(True, True)]

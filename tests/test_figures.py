@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import get_args
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -135,6 +136,13 @@ def test_time_title_tells_how_few_operations_take_half_of_the_time() -> None:
     # 5 of 8 ms is 62.5 %, and 8 of 100 ms is 8 %.
     title = "One of 3 operations takes 62% of the normalization time (8 ms, 8.0% of end-to-end time)"
     assert time_by_operation(forward_and_backward()).title == title
+
+
+def test_the_total_time_is_the_one_of_the_metrics() -> None:
+    # The rows add up to 2.952 ms, rounded each; the metrics hold the rounded sum.
+    rows = report(*[Op(time_ms=1.476)] * 2, end_to_end_ms=None)
+    rounded = msgspec.structs.replace(rows, total_time_ms=2.941)
+    assert time_by_operation([rounded]).title.endswith("(2.94 ms)")
 
 
 def test_values_beside_the_bars_are_time_and_share_of_end_to_end_time() -> None:

@@ -61,7 +61,8 @@ def time_by_operation(reports: Sequence[CategoryMetrics], top_n: int = 10) -> Ch
     timed = [entry for entry in entries if entry.weight_ms > 0]
     shown = timed[: max(1, min(top_n, MAX_BARS))]
     end_to_end = end_to_end_ms(reports)
-    title = _title(timed, len(entries), end_to_end, is_comparative(reports))
+    all_ms = sum(report.total_time_ms for report in reports)
+    title = _title(timed, all_ms, len(entries), end_to_end, comparative=is_comparative(reports))
     with plain_settings():
         figure = _draw(title, timed, shown, end_to_end, len(entries)) if timed else _nothing(title, entries)
     # The timed entries come first and the shown ones first of all, so that a place tells how one is drawn.
@@ -80,18 +81,20 @@ def _nothing(title: str, entries: Sequence[Entry]) -> Figure:
     return message_figure(title, "The input holds no normalization operation.")
 
 
-def _title(timed: Sequence[Entry], count: int, end_to_end: float | None, comparative: bool) -> str:
+def _title(
+    timed: Sequence[Entry], all_ms: float, count: int, end_to_end: float | None, *, comparative: bool
+) -> str:
+    """Say who takes the time; ``all_ms`` is the categories' own sum, as everywhere in the report."""
     if not timed:
         return "There is no normalization time to show"
-    total = total_ms(timed)
-    share = f", {percent(100 * total / end_to_end)} of end-to-end time" if end_to_end else ""
-    amount = f"({duration(total)}{' in trace 1' if comparative else ''}{share})"
+    share = f", {percent(100 * all_ms / end_to_end)} of end-to-end time" if end_to_end else ""
+    amount = f"({duration(all_ms)}{' in trace 1' if comparative else ''}{share})"
     if count == 1:
         return f"One operation takes all the normalization time {amount}"
     few = _fewest_for_half(timed)
     who = "One" if few == 1 else f"{few:,}"
     verb = "takes" if few == 1 else "take"
-    part = percent(100 * total_ms(timed[:few]) / total)
+    part = percent(100 * total_ms(timed[:few]) / total_ms(timed))
     return f"{who} of {count:,} operations {verb} {part} of the normalization time {amount}"
 
 

@@ -5,7 +5,7 @@ The patterns only speak about what the metrics already hold; they never add or d
 
 from collections.abc import Callable, Sequence
 
-from normscope.analysis.models import CategoryMetrics, Operation, Variant
+from normscope.analysis.models import CategoryMetrics, Operation, Variant, exceeds_end_to_end
 from normscope.escape import markdown
 from normscope.findings.layout import channels_last, rank
 from normscope.findings.phrases import direction_word, op_name
@@ -52,8 +52,7 @@ def _total(metrics: CategoryMetrics) -> str:
 
 
 def _takes_too_long(metrics: CategoryMetrics) -> bool:
-    end_to_end_ms = metrics.hardware.end_to_end_ms
-    return bool(end_to_end_ms) and metrics.total_time_ms > (end_to_end_ms or 0.0)
+    return exceeds_end_to_end(metrics.total_time_ms, metrics.hardware.end_to_end_ms)
 
 
 def _too_long(metrics: CategoryMetrics) -> str:

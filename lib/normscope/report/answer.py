@@ -1,10 +1,16 @@
 """The answer first: the verdict, the key figures, what to do and where to start."""
 
 from normscope.analysis.models import CategoryMetrics, ImpactEstimate
-from normscope.escape import shorten
+from normscope.escape import html_text, shorten
 from normscope.hardware.registry import all_gpus
 from normscope.report.cards import cards_html
-from normscope.report.findings_text import category_texts, finding_titles, inline_html
+from normscope.report.findings_text import (
+    category_texts,
+    finding_actions,
+    finding_titles,
+    inline_html,
+    pattern_of_run,
+)
 from normscope.report.key_figures import key_figures
 from normscope.report.operations import EFFICIENCY_TITLES, arguments, efficiency, operation_name
 from normscope.report.results import (
@@ -92,24 +98,31 @@ def _nothing_found() -> Html:
 
 def _first_findings(report: Report) -> Html:
     """Return the findings with the largest impact, each linked to its text."""
-    titles = finding_titles(category_texts(report))
+    texts = category_texts(report)
+    titles, actions = finding_titles(texts), finding_actions(texts)
     items = []
     for located in findings_of(report)[:FIRST_FINDINGS]:
-        finding = located.finding
-        title = titles.get((located.metrics.category, finding.rank))
+        finding, category = located.finding, located.metrics.category
+        title = titles.get((category, finding.rank))
+        action = actions.get((category, finding.rank))
         gain = f"{percent(finding.impact_score_low)} to {percent(finding.impact_score_high)} of GPU time"
         gain += _RULE_OF_THUMB if finding.estimate_method == "heuristic" else ""
-        if title is not None:
-            items.append(f'<li><a href="#{located.anchor}">{inline_html(title)}</a>: {safe(gain)}</li>')
+        if title is not None and action is not None:
+            place = f"{html_text(category)} P{finding.rank}: {inline_html(title)}"
+            source = f'<a href="#{located.anchor}">{place}</a>, {safe(gain)}'
+            items.append(f'<li>{inline_html(action)}\n<span class="ns-sub">{source}</span></li>')
     if not items:
         return Html("")
-    return Html("<p><strong>What to do first</strong></p>\n<ol>\n" + "\n".join(items) + "\n</ol>")
+    pattern = pattern_of_run(report)
+    over_all = f"\n<p>Over all categories: {inline_html(pattern)}</p>" if pattern else ""
+    listed = "\n".join(items)
+    return Html(f"<p><strong>What to do first</strong></p>\n<ol>\n{listed}\n</ol>{over_all}")
 
 
 def _worst_operations(report: Report) -> Html:
     by_anchor = {each.anchor: each for each in operations_of(report)}
     worst = _largest_estimates(report)[:WORST_OPERATIONS]
-    if not worst:
+    if not worst or not findings_of(report):
         return Html("")
     columns = (
         Column("Operation"),

@@ -5,13 +5,15 @@ from collections.abc import Collection, Mapping
 
 from normscope.escape import html_text, markdown, markdown_to_html, printable
 from normscope.findings import render_findings
+from normscope.findings.overview import convolutional
 from normscope.report.operations import listed_operations
-from normscope.report.results import LocatedFinding, Report, findings_of, status_of
+from normscope.report.results import LocatedFinding, Report, analyzed, findings_of, status_of
 from normscope.report.tables import Html, folded, link, scroll_tables
 
 _MARKDOWN_HEADING = re.compile(r"^(#+ )", re.MULTILINE)
 _MARKDOWN_TITLE = re.compile(r"\A# .*\n")
 _FINDING_HEADING = re.compile(r"^### P(\d+): (.+)$", re.MULTILINE)
+_FINDING_ACTION = re.compile(r"^### P(\d+): .*\n(?:.*\n)?\*\*Action\*\*: (.+)$", re.MULTILINE)
 _HTML_HEADING = re.compile(r"(</?h)([1-6])(>)")
 _HTML_FINDING = re.compile(r"<h5>P(\d+): ")
 _DETAILED_HEADING = "<h4>Detailed Analysis</h4>"
@@ -42,6 +44,21 @@ def finding_titles(texts: Mapping[str, str]) -> dict[tuple[str, int], str]:
     }
 
 
+def finding_actions(texts: Mapping[str, str]) -> dict[tuple[str, int], str]:
+    """Return the action, as Markdown, of every finding by category name and rank."""
+    return {
+        (category, int(rank)): action
+        for category, text in texts.items()
+        for rank, action in _FINDING_ACTION.findall(text)
+    }
+
+
+def pattern_of_run(report: Report) -> str | None:
+    """Return what all categories together suggest, as Markdown, where that is more than each does alone."""
+    categories = analyzed(report)
+    return convolutional(categories) if len(categories) > 1 else None
+
+
 def inline_html(text: str) -> Html:
     """Render one line of Markdown, such as a title, without a paragraph around it."""
     return Html(findings_markup(text).strip().removeprefix("<p>").removesuffix("</p>"))
@@ -53,14 +70,22 @@ def combined_findings(report: Report, texts: Mapping[str, str]) -> str:
     The headings of each category's text are one level deeper here, so that the file has a single title.
     """
     parts = [f"# Normalization findings: {markdown(report.label)}", _ranked_list(report, texts)]
+    pattern = pattern_of_run(report)
+    parts += [f"Over all categories: {pattern}"] if pattern else []
     for category, text in texts.items():
-        parts += [f"## {markdown(category)}", _MARKDOWN_HEADING.sub(r"#\1", _untitled(text))]
+        name = markdown(category)
+        parts += [f"## {name}", _MARKDOWN_HEADING.sub(r"#\1", _with_category(_untitled(text), name))]
     return "\n\n".join(parts) + "\n"
 
 
 def _untitled(text: str) -> str:
     """Return a category's text without its title, which would repeat the heading above it."""
     return _MARKDOWN_TITLE.sub("", text, count=1).strip()
+
+
+def _with_category(text: str, name: str) -> str:
+    """Put the category before each rank: two categories have a P1 each."""
+    return _FINDING_HEADING.sub(lambda m: f"### {name} {m.group(0).removeprefix('### ')}", text)
 
 
 def _ranked_list(report: Report, texts: Mapping[str, str]) -> str:
@@ -100,7 +125,7 @@ def findings_html(report: Report, texts: Mapping[str, str]) -> Html:
         for piece in re.split(r"(?=<h5>P\d+: )", recommendations):
             match = _HTML_FINDING.match(piece)
             located = findings.get(f"finding-{number}-{match.group(1)}") if match else None
-            parts.append(piece if located is None else _linked(piece, located, listed))
+            parts.append(piece if located is None else _linked(piece, located, listed, html_text(category)))
         if analysis.strip():
             parts.append(folded("Data, reasoning and resolution", Html(heading + analysis)))
     return Html('<div class="ns-findings">\n' + "\n".join(parts) + "\n</div>")
@@ -112,10 +137,10 @@ def _deeper(html: str, levels: int) -> str:
     )
 
 
-def _linked(piece: str, located: LocatedFinding, listed: Collection[str]) -> str:
-    """Give a recommendation its id, and links to its rows of the table of operations."""
+def _linked(piece: str, located: LocatedFinding, listed: Collection[str], category: str) -> str:
+    """Give a recommendation its category, its id, and links to its rows of the table of operations."""
     heading, end, rest = piece.removeprefix("<h5>").partition("</h5>")
-    return f'<h5 id="{located.anchor}">{heading}{end}\n{_row_links(located, listed)}{rest}'
+    return f'<h5 id="{located.anchor}">{category} {heading}{end}\n{_row_links(located, listed)}{rest}'
 
 
 def _row_links(located: LocatedFinding, listed: Collection[str]) -> str:

@@ -70,6 +70,16 @@ def lacks_peak(figures: KeyFigures) -> bool:
     return figures.bandwidth is not None and figures.bandwidth.peak_tbs is None and not figures.has_efficiency
 
 
+def rests_on_zeros(report: Report) -> bool:
+    """Tell whether every finding is about operations measured at 0% of the roofline, which can't be."""
+    members = [member for each in findings_of(report) for member in each.finding.members]
+    return (
+        report.comparison_scope == "standalone"
+        and bool(members)
+        and all(member.efficiency_pct == 0 for member in members)
+    )
+
+
 def _trace2_time(operations: Sequence[LocatedOperation]) -> float | None:
     times = [each.operation.t2_time_ms for each in operations]
     if not times or any(time is UNSET for time in times):
