@@ -11,7 +11,7 @@ READY_TO_RUN := .venv/.ready-to-run
 READY_TO_DEVELOP := .venv/.ready-to-develop
 
 .NOTPARALLEL:
-.PHONY: help report test lint bench schemas clean
+.PHONY: help report test lint bench fuzz schemas clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
@@ -29,6 +29,9 @@ lint: $(READY_TO_DEVELOP) ## Check style, formatting and types
 
 bench: $(READY_TO_DEVELOP) ## Measure the speed against its bounds
 	@$(VENV_PYTHON) bench/run.py
+
+fuzz: $(READY_TO_DEVELOP) ## Feed damaged traces to the reader, for FUZZ_SECONDS (180)
+	@$(VENV_PYTHON) tests/fuzz_traces.py
 
 schemas: $(READY_TO_DEVELOP) ## Write the JSON Schemas anew from the models
 	@$(VENV_PYTHON) -m normscope.schemas

@@ -17,7 +17,7 @@ from normscope.errors import NormscopeError
 from normscope.sample.trace import sample_trace
 from normscope.tracerun.coverage import HELPER, NORM
 from normscope.tracerun.peaks import GpuChoice
-from trace_inputs import Event, annotation, base_document, base_events, frame, kernel, launch, op
+from trace_inputs import Event, annotation, base_events, kernel, launch, op, whole_document
 from written_run import Row, WrittenRun, known, written_bytes, written_events
 
 PEAKS = GpuChoice(key="mi300x")
@@ -192,49 +192,6 @@ def test_steps_share_the_calls_of_the_trace(calls: Calls, steps: int) -> None:
     assert run.problems == {}
 
 
-def _with(event: Event, args: Event) -> Event:
-    event["args"] |= args
-    return event
-
-
-def small_document() -> dict[str, Any]:
-    """Return a trace with every kind of event, once."""
-    inputs = {
-        "Input Dims": [[2, 8], [], [8], [8], []],
-        "Input type": ["float", "ScalarList", "float", "float", "Scalar"],
-        "Input Strides": [[8, 1], [], [1], [1], []],
-        "Concrete Inputs": ["", "[8]", "", "", "1e-05"],
-        "External id": 3,
-        "Sequence number": 5,
-        "Fwd thread id": 0,
-    }
-    backward = {"Sequence number": 5, "Fwd thread id": 1}
-    events = [
-        annotation("ProfilerStep#1", 1, 5000),
-        frame("nn.Module: LayerNorm_0", 50, 200, **{"Python id": 1, "Python parent id": None}),
-        op("aten::layer_norm", 100, 60, **inputs),
-        op("aten::native_layer_norm", 105, 50, **inputs),
-        op("aten::contiguous", 106, 10),
-        launch(1, 107, 2),
-        kernel(1, 150, 3, name="copy"),
-        launch(2, 120),
-        _with(kernel(2, 160), {"External id": 3, "context": 1, "blocks per SM": 1.5, "warps per SM": 6.0}),
-        op("NativeLayerNormBackward0", 1000, 90, tid=9, **backward),
-        op("aten::native_layer_norm_backward", 1010, 50, tid=9),
-        launch(3, 1020, tid=9),
-        kernel(3, 1100, 7, name="layer_norm_grad_input_kernel"),
-        launch(4, 1200, name="hipMemsetAsync"),
-        kernel(4, 1210, 2, name="Memset (Device)", cat="gpu_memset"),
-        kernel(None, 1300, 5, name="layer_norm", cat="gpu_user_annotation"),
-    ]
-    return base_document(
-        events,
-        distributedInfo={"backend": "nccl", "rank": 0, "world_size": 2},
-        displayTimeUnit="ms",
-        with_stack=1,
-    )
-
-
 def without_each_key(value: object, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Yield the path of every key of every object, and of every entry of every list."""
     entries = (
@@ -268,7 +225,7 @@ def only_own_errors(content: bytes, folder: Path) -> WrittenRun | None:
 
 
 def test_any_one_key_may_be_missing(tmp_path: Path) -> None:
-    document = small_document()
+    document = whole_document()
     paths = list(without_each_key(document))
     assert len(paths) > 250
     for path in paths:
@@ -283,7 +240,7 @@ JUNK: tuple[object, ...] = (None, True, -1, 1e300, "text", [], {}, [[[]]], 2**70
 
 @pytest.mark.parametrize("turn", [0, 5, 7])
 def test_any_one_value_may_be_anything(turn: int, tmp_path: Path) -> None:
-    document = small_document()
+    document = whole_document()
     for number, path in enumerate(without_each_key(document)):
         junk = JUNK[(number + turn) % len(JUNK)]
         run = only_own_errors(changed(document, path, junk), tmp_path)
@@ -305,7 +262,7 @@ def test_a_key_of_the_simulated_trace_may_be_missing(tmp_path: Path) -> None:
 
 
 def test_helpers_are_part_of_a_call_and_of_the_coverage(tmp_path: Path) -> None:
-    run = written_bytes(tmp_path, json.dumps(small_document()).encode())
+    run = written_bytes(tmp_path, json.dumps(whole_document()).encode())
     assert run.groups[HELPER] == (1, 3.0)
     assert run.groups[NORM] == (2, 12.5 + 7)
     (forward,) = run.table("norm_fwd")

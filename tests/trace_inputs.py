@@ -104,6 +104,49 @@ def base_document(events: list[Event] | None = None, /, **metadata: object) -> d
     }
 
 
+def _with(event: Event, args: Event) -> Event:
+    event["args"] |= args
+    return event
+
+
+def whole_document() -> dict[str, Any]:
+    """Return a trace with every kind of event: a norm and its backward, a copy, a step, a module."""
+    inputs = {
+        "Input Dims": [[2, 8], [], [8], [8], []],
+        "Input type": ["float", "ScalarList", "float", "float", "Scalar"],
+        "Input Strides": [[8, 1], [], [1], [1], []],
+        "Concrete Inputs": ["", "[8]", "", "", "1e-05"],
+        "External id": 3,
+        "Sequence number": 5,
+        "Fwd thread id": 0,
+    }
+    backward = {"Sequence number": 5, "Fwd thread id": 1}
+    events = [
+        annotation("ProfilerStep#1", 1, 5000),
+        frame("nn.Module: LayerNorm_0", 50, 200, **{"Python id": 1, "Python parent id": None}),
+        op("aten::layer_norm", 100, 60, **inputs),
+        op("aten::native_layer_norm", 105, 50, **inputs),
+        op("aten::contiguous", 106, 10),
+        launch(1, 107, 2),
+        kernel(1, 150, 3, name="copy"),
+        launch(2, 120),
+        _with(kernel(2, 160), {"External id": 3, "context": 1, "blocks per SM": 1.5, "warps per SM": 6.0}),
+        op("NativeLayerNormBackward0", 1000, 90, tid=9, **backward),
+        op("aten::native_layer_norm_backward", 1010, 50, tid=9),
+        launch(3, 1020, tid=9),
+        kernel(3, 1100, 7, name="layer_norm_grad_input_kernel"),
+        launch(4, 1200, name="hipMemsetAsync"),
+        kernel(4, 1210, 2, name="Memset (Device)", cat="gpu_memset"),
+        kernel(None, 1300, 5, name="layer_norm", cat="gpu_user_annotation"),
+    ]
+    return base_document(
+        events,
+        distributedInfo={"backend": "nccl", "rank": 0, "world_size": 2},
+        displayTimeUnit="ms",
+        with_stack=1,
+    )
+
+
 def as_json(events: list[Event] | None = None, /, **metadata: object) -> bytes:
     """Return a whole trace as the profiler would write it."""
     return json.dumps(base_document(events, **metadata), indent=1).encode()
