@@ -183,9 +183,7 @@ def _check_targets(target: Path) -> None:
 
 
 def _check_apart(run: Path, target: Path) -> None:
-    if run.resolve().is_relative_to(target.resolve()):
-        message = f"the run lies in {target}, which the report would replace; choose another folder"
-        raise UsageError(message)
+    """Refuse a place in the run; that a run lies in the place is refused as what no report wrote."""
     if target.resolve().is_relative_to(run.resolve()):
         message = f"{target} lies in the run directory, which stays as it is; choose a folder outside it"
         raise UsageError(message)

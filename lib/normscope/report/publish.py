@@ -145,10 +145,12 @@ def swap_in(folder: Path, target: Path) -> None:
 
 
 def _put_back(old: Path, place: Path) -> None:
-    with suppress(OSError):
+    """Undo the first of the two renames, or delete ``old`` where another run's report is newer."""
+    try:
         old.rename(place)
-    if place.exists():
-        shutil.rmtree(old, ignore_errors=True)
+    except OSError as error:  # also where there was nothing to move
+        if error.errno in _OCCUPIED:
+            shutil.rmtree(old, ignore_errors=True)
 
 
 def _cant_replace(target: Path, error: OSError) -> str:
