@@ -93,7 +93,7 @@ def call_times(*kernel_us: float, index: int = 0, modules: Sequence[str] = ()) -
     )
 
 
-def row_of(times_us: Sequence[float], name: str = "aten::layer_norm", **cells: object) -> dict[str, object]:
+def row_of(times_us: Sequence[float], name: str = "aten::layer_norm") -> dict[str, object]:
     """Return the row of an ops table that calls of those times add up to."""
     return norm_row(
         name,
@@ -102,7 +102,6 @@ def row_of(times_us: Sequence[float], name: str = "aten::layer_norm", **cells: o
             "operation_count": len(times_us),
             "Kernel Time (µs)_sum": sum(times_us),
             "Kernel Time (µs)_mean": sum(times_us) / len(times_us),
-            **cells,
         },
     )
 

@@ -14,7 +14,7 @@ from normscope.inputs.ops_table import long_fields
 from normscope.tracerun.summary import SUMMARY_FILE, TraceSummary
 from normscope.tracerun.write import CALL_COLUMNS, CALLS_FILE
 
-_TIME_TOLERANCE_MS = 0.002  # the metrics round to the microsecond
+_TIME_TOLERANCE_MS = 0.00051  # the metrics round to the microsecond
 _REMEDY = "write the run directory again with `normscope analyze TRACE`"
 
 

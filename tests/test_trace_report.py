@@ -1,0 +1,402 @@
+"""What the report of a trace shows besides that of a run directory: made by hand, and from real traces."""
+
+import csv
+import re
+from html import unescape
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from normscope.analysis.call_times import norm_bandwidth_tbs
+from normscope.analysis.models import CategoryMetrics
+from normscope.errors import InputError
+from normscope.report.answer import answer_html
+from normscope.report.calls import calls_html, calls_of
+from normscope.report.data_quality import data_quality_html
+from normscope.report.gpu_time import attribution_sentences, gpu_time_html
+from normscope.report.method import method_html
+from normscope.report.notebook import finish, open_report, show_calls, show_gpu_time
+from normscope.report.trace_data import read_trace_data
+from normscope.sample.trace import write_sample_trace
+from normscope.trace.timeline import Timeline
+from normscope.tracerun.summary import StepCalls, TraceSummary
+from normscope.tracerun.write import write_trace_run
+from report_inputs import HOSTILE_NAMES, norm_row, report_of, write_run
+from trace_report_inputs import call_times, calls_table, covered, problem, row_of, summary, traced_report
+
+HALF_CENT = 0.0051
+
+
+def text_of(html: str) -> str:
+    """The words of a page, without its tags."""
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", html)).split())
+
+
+# The statistics of calls
+
+
+def test_the_first_call_is_held_against_the_median_of_all() -> None:
+    calls = call_times(60.0, 10.0, 10.0, 11.0, 9.0)
+    assert (calls.median_us, calls.first_factor, calls.has_slow_first_call) == (10.0, 6.0, True)
+
+
+def test_an_outlier_lies_above_the_median_and_five_deviations() -> None:
+    calls = call_times(100.0, 97.0, 103.0, 94.0, 160.0, 114.0, 100.0)
+    # deviations from 100: 0, 3, 3, 6, 60, 14, 0; their median is 3, so the limit is 100 + 5 × 3
+    assert (calls.median_us, calls.outlier_limit_us, calls.outliers) == (100.0, 115.0, (4,))
+
+
+def test_calls_that_all_take_the_same_time_make_no_outlier_of_a_small_difference() -> None:
+    assert call_times(10.0, 10.0, 10.0, 10.5).outliers == ()
+    assert call_times(10.0, 10.0, 10.0, 11.5).outliers == (3,)
+
+
+def test_a_slow_first_call_is_no_outlier() -> None:
+    assert call_times(90.0, 10.0, 10.0, 10.0).outliers == ()
+
+
+def test_two_calls_have_no_usual_time() -> None:
+    calls = call_times(90.0, 10.0)
+    assert (calls.first_factor, calls.outlier_limit_us, calls.outliers) == (None, None, ())
+
+
+@given(st.lists(st.floats(0.1, 1e6), min_size=3, max_size=50), st.floats(0.5, 8))
+def test_outliers_stay_the_same_when_every_time_is_scaled_by_a_power_of_two(
+    times: list[float], power: float
+) -> None:
+    factor = 2.0 ** round(power)
+    scaled = call_times(*(time * factor for time in times))
+    assert scaled.outliers == call_times(*times).outliers
+    assert scaled.first_factor == call_times(*times).first_factor
+
+
+def test_the_norm_alone_reaches_its_bytes_over_the_time_of_its_own_kernels() -> None:
+    calls = msgspec.structs.replace(call_times(10.0, 20.0), norm_us=(5.0, 10.0))
+    assert norm_bandwidth_tbs(calls, 10e6) == pytest.approx((2.0 + 1.0) / 2)
+    assert norm_bandwidth_tbs(calls, None) is None
+
+
+# Reading the two files
+
+
+def test_a_run_directory_of_another_origin_has_no_trace(tmp_path: Path) -> None:
+    run = write_run(tmp_path, {"norm_fwd": [norm_row()]})
+    report = report_of(run, "norm_fwd")
+    assert read_trace_data(run, report.metrics) is None
+    assert gpu_time_html(report) == ""
+    assert calls_of(report) == ()
+
+
+def test_calls_belong_to_the_operation_in_their_row(tmp_path: Path) -> None:
+    times = [[300.0, 200.0], [100.0, 50.0, 50.0]]
+    rows = [row_of(times[0], "aten::layer_norm"), row_of(times[1], "aten::group_norm")]
+    report = traced_report(tmp_path, rows, calls_table(times))
+    assert [(each.operation.name, calls.kernel_us) for each, calls in calls_of(report)] == [
+        ("aten::layer_norm", (300.0, 200.0)),
+        ("aten::group_norm", (100.0, 50.0, 50.0)),
+    ]
+
+
+def test_calls_that_do_not_add_up_to_their_row_are_left_out_and_counted(tmp_path: Path) -> None:
+    rows = [row_of([300.0, 200.0], "aten::layer_norm"), row_of([100.0, 50.0], "aten::group_norm")]
+    report = traced_report(tmp_path, rows, calls_table([[300.0, 200.0], [100.0, 49.0]]))
+    assert [each.operation.name for each, _ in calls_of(report)] == ["aten::layer_norm"]
+    assert "The calls of 1 signature don't fit the ops table" in text_of(data_quality_html(report))
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("trace_summary.json", "{"),
+        ("trace_summary.json", "[]"),
+        ("norm_calls.csv", "category,row\nnorm_fwd,x"),
+        ("norm_calls.csv", "a,b\n1,2"),
+        ("norm_calls.csv", "category,row\nnorm_fwd,0,1"),
+        ("norm_calls.csv", "category,row\nnorm_fwd,0"),
+    ],
+)
+def test_a_broken_file_is_one_sentence_that_names_it(tmp_path: Path, file: str, content: str) -> None:
+    report = traced_report(tmp_path, [row_of([1000.0])])
+    (tmp_path / "category_data" / file).write_text(content)
+    with pytest.raises(InputError, match=rf"^category_data/{file} is not .* `normscope analyze TRACE`$"):
+        read_trace_data(tmp_path, report.metrics)
+
+
+# Where all GPU time went
+
+
+def test_the_shares_of_the_kernel_time_add_up_to_all_of_it(tmp_path: Path) -> None:
+    times = covered(
+        norm=1000.0, helper=500.0, unmodeled=250.0, other=6000.0, named=310.0, graph=1500.0, lost=440.0
+    )
+    html = gpu_time_html(traced_report(tmp_path, found=summary(times)))
+    table = html.partition("What the kernel time belongs to</caption>")[2].partition("</table>")[0]
+    cells = re.findall(r'<td class="ns-number">([\d,.]+)</td>' * 3, table)
+    *parts, whole = [(int(count), float(ms), float(percent)) for count, ms, percent in cells]
+    assert whole == (7, 10.0, 100.0)
+    assert [ms for _, ms, _ in parts] == [1.0, 0.5, 0.25, 6.0, 0.31, 1.5, 0.44]
+    assert sum(percent for *_, percent in parts) == pytest.approx(100.0, abs=HALF_CENT * len(parts))
+    grown = [float(share) for share in re.findall(r"flex-grow:([\d.]+)", html)]
+    assert sum(grown) == pytest.approx(1.0)
+    assert grown[0] == 0.1
+
+
+def test_the_coverage_sentences_name_what_is_attributed_and_what_is_not() -> None:
+    times = covered(norm=1000.0, helper=500.0, other=8190.0, named=310.0)
+    assert attribution_sentences(times) == [
+        "Norm ops take 15.0% of all kernel time (1.500 of 10.000 ms); "
+        "3.1% could not be attributed to any op.",
+        "3.1% of kernel time lies in kernels with a norm's name that no op launched: "
+        "their time is shown, their efficiency is not known.",
+    ]
+
+
+def test_a_tiny_share_is_not_called_none() -> None:
+    assert "Norm ops take less than 0.1%" in attribution_sentences(covered(norm=0.1, other=1e6))[0]
+
+
+def test_a_trace_whose_kernels_took_no_time_says_so(tmp_path: Path) -> None:
+    html = gpu_time_html(traced_report(tmp_path, found=summary(covered(other=0.0))))
+    assert "No kernel took any time." in html
+
+
+def test_the_timeline_is_shown_in_ms_and_percent(tmp_path: Path) -> None:
+    html = gpu_time_html(traced_report(tmp_path))
+    rows = re.findall(r"<td>([A-Z][\w ]+)</td><td[^>]*>([\d.]+)</td><td[^>]*>([\d.]+)</td>", html)
+    assert rows == [
+        ("Computing", "6.000", "60.00"),
+        ("Exposed communication", "1.000", "10.00"),
+        ("Exposed copying", "0.500", "5.00"),
+        ("Idle", "2.500", "25.00"),
+        ("Whole timeline", "10.000", "100.00"),
+    ]
+
+
+# The first screen
+
+
+def without_peak() -> TraceSummary:
+    """The summary of a trace whose GPU isn't in the registry."""
+    return summary(
+        gpu_key=None,
+        bandwidth_kind=None,
+        peak_bandwidth_gbps=None,
+        achievable_bandwidth_gbps=None,
+        gpu_message='The GPU "ACME <b>1</b>" is not in the registry.',
+    )
+
+
+def unknown_gpu(folder: Path) -> str:
+    """The first screen of a trace from a GPU whose peak isn't known."""
+    rows = [row_of([1000.0]) | {"Pct Roofline_mean": "", "Roofline Bound": "", "TB/s_mean": 0.8}]
+    traced_report(folder, rows, found=without_peak())
+    for file in (folder / "metadata").iterdir():
+        text = file.read_text().replace('"peak_hbm_bw_tbs": 4.0', '"peak_hbm_bw_tbs": null')
+        file.write_text(text)
+    report = report_of(folder, "norm_fwd")
+    report = msgspec.structs.replace(report, trace=read_trace_data(folder, report.metrics))
+    return answer_html(report) + method_html(report)
+
+
+def test_an_unknown_gpu_gets_times_and_bandwidth_without_percentages(tmp_path: Path) -> None:
+    words = text_of(unknown_gpu(tmp_path))
+    assert "No verdict: the peak of the GPU is not known" in words
+    assert "Normalization takes 1.0% of GPU time and reaches 0.80 TB/s." in words
+    assert "Achieved bandwidth 0.80 TB/s the GPU's peak is not known" in words
+    assert "Potential gain — needs the GPU's peak bandwidth" in words
+    assert "of peak memory bandwidth" not in words
+
+
+def test_an_unknown_gpu_comes_with_the_ways_to_give_its_figures(tmp_path: Path) -> None:
+    html = unknown_gpu(tmp_path)
+    for words in ("--gpu KEY", "--gpu-file FILE", "`normscope gpus`"):
+        assert words in html
+    assert "ACME &lt;b&gt;1&lt;/b&gt;" in html
+    assert "<b>1" not in html
+
+
+def test_a_trace_that_breaks_off_says_so_before_anything_else(tmp_path: Path) -> None:
+    html = answer_html(traced_report(tmp_path, [row_of([1000.0])], found=summary(is_truncated=True)))
+    assert text_of(html).startswith(
+        "The trace breaks off . The file ends before the trace does. This report shows what is there: "
+        "1,234 events."
+    )
+
+
+@pytest.mark.parametrize(
+    ("times", "headline", "advice"),
+    [
+        (
+            {"other": 900.0, "graph": 50.0, "named": 50.0},
+            "Normalization takes 5.0% of kernel time, told by kernel names alone",
+            "5.0% of kernel time was replayed from captured graphs",
+        ),
+        (
+            {"named": 100.0, "lost": 300.0},
+            "Normalization takes 25.0% of kernel time, told by kernel names alone",
+            "ProfilerActivity.CPU",
+        ),
+        (
+            {"unmodeled": 10.0, "other": 990.0},
+            "Normalization takes 1.0% of kernel time, told by kernel names alone",
+            "without torch.compile",
+        ),
+        ({"other": 990.0}, "No normalization found", "none of its 1 kernel has a norm's name"),
+    ],
+)
+def test_a_trace_without_a_norm_op_says_what_its_kernels_say(
+    tmp_path: Path, times: dict[str, float], headline: str, advice: str
+) -> None:
+    report = traced_report(tmp_path, found=summary(covered(**times), call_count=0))
+    words = text_of(answer_html(report))
+    assert headline in words
+    assert advice in words
+    assert "AMD Instinct MI300X" in words
+
+
+def test_norm_kernels_that_the_figures_leave_out_are_part_of_the_verdict(tmp_path: Path) -> None:
+    times = covered(norm=1000.0, other=8500.0, unmodeled=500.0)
+    html = answer_html(traced_report(tmp_path, [row_of([1000.0])], found=summary(times)))
+    assert "A further 5.0% of kernel time lies in kernels with a norm&#x27;s name under ops" in html
+
+
+# Calls, method, data quality
+
+
+def test_the_table_of_calls_shows_their_spread_and_the_norm_apart_from_its_helpers(tmp_path: Path) -> None:
+    times = [[60.0, 10.0, 10.0, 10.0, 30.0]]
+    report = traced_report(tmp_path, [row_of(times[0])], calls_table(times))
+    cells = re.findall(r'<td class="ns-number">([^<]*)</td>', calls_html(report))
+    # bytes: 0.8 TB/s × 24 µs = 19.2 MB; over 60, 10, 10, 10 and 30 µs: 0.32, 1.92 (3×), 0.64 TB/s
+    assert cells == ["5", "10.0", "10.0", "60.0", "6.00", "1", "2", "24.0", "0.0", "1.34"]
+
+
+def test_module_names_are_those_of_the_trace_and_escaped(tmp_path: Path) -> None:
+    for place, name in enumerate(HOSTILE_NAMES):
+        if "\x00" in name or "\r" in name:
+            continue
+        report = traced_report(tmp_path / str(place), [row_of([500.0])], calls_table([[500.0]], module=name))
+        assert calls_of(report)
+        html = calls_html(report)
+        assert (
+            re.findall(
+                r"<(?!/?(?:div|p|table|caption|thead|tbody|tr|th|td|details|summary|span|a|br|small)\b)", html
+            )
+            == []
+        )
+
+
+def test_the_method_names_both_bandwidths_for_what_they_are(tmp_path: Path) -> None:
+    words = text_of(method_html(traced_report(tmp_path, [row_of([1000.0])])))
+    assert "Datasheet peak bandwidth 5,300 GB/s (published by the vendor" in words
+    assert (
+        "Published achievable bandwidth 4,269 GB/s (measured by the named benchmark, BabelStream copy"
+        in words
+    )
+    assert "The vendor's datasheet peak, as in TraceLens." in words
+
+
+def test_the_method_shows_the_formula_of_every_kind_that_occurs(tmp_path: Path) -> None:
+    words = text_of(method_html(traced_report(tmp_path, [row_of([1000.0])])))
+    assert "Layer norm forward E(sx+sy) 6E read once layer_norm.cu" in words
+
+
+def test_data_quality_lists_the_problems_with_their_count_and_place(tmp_path: Path) -> None:
+    found = summary(
+        problems=(
+            problem(1200, "events <i>could</i> not be read", 98765),
+            problem(3, "launches are missing"),
+        ),
+        has_shapes=False,
+        has_modules=False,
+        recomputed_count=4,
+        steps=(StepCalls("ProfilerStep#3", 6), StepCalls("ProfilerStep#4", 4)),
+    )
+    html = data_quality_html(traced_report(tmp_path, [row_of([1000.0])], found=found))
+    assert "1,200</td><td>events &lt;i&gt;could&lt;/i&gt; not be read</td>" in html
+    words = text_of(html)
+    for part in (
+        "98,765",
+        "3 launches are missing —",
+        "record_shapes=True",
+        "with_stack=True",
+        "4 calls ran a forward norm again",
+        "ProfilerStep#3 (6 norm calls), ProfilerStep#4 (4 norm calls)",
+    ):
+        assert part in words
+
+
+def test_a_clean_trace_is_called_clean(tmp_path: Path) -> None:
+    html = data_quality_html(traced_report(tmp_path, [row_of([1000.0])]))
+    assert "Nothing in the file had to be repaired or left out." in html
+    assert "record_shapes" not in html
+
+
+# End to end
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run directory of the simulated trace, under a label that doesn't say what it is."""
+    folder = tmp_path_factory.mktemp("simulated")
+    trace = write_sample_trace(folder / "step.json.gz")
+    write_trace_run(trace, folder / "run", label="step")
+    return folder / "run"
+
+
+def test_every_call_of_the_simulated_trace_finds_its_operation(simulated: Path, tmp_path: Path) -> None:
+    report = open_report(str(simulated), str(tmp_path))
+    assert report.trace is not None
+    operations = sum(len(m.operations) for m in report.metrics if isinstance(m, CategoryMetrics))
+    assert (len(calls_of(report)), report.trace.unmatched) == (operations, 0)
+    calls = sum(len(calls.kernel_us) for _, calls in calls_of(report))
+    assert calls == report.trace.summary.call_count
+
+
+def test_the_bandwidth_of_the_norm_alone_is_that_of_the_ops_table(simulated: Path, tmp_path: Path) -> None:
+    report = open_report(str(simulated), str(tmp_path))
+    for category in ("norm_fwd", "norm_bwd"):
+        with (simulated / "category_data" / f"{category}_ops.csv").open(encoding="utf-8") as file:
+            table = [row["Norm Kernel TB/s_mean"] for row in csv.DictReader(file)]
+        own = [
+            norm_bandwidth_tbs(calls, each.operation.bytes_moved_per_call)
+            for each, calls in sorted(calls_of(report), key=lambda pair: pair[1].operation_index)
+            if calls.category == category
+        ]
+        assert own == [pytest.approx(float(cell)) if cell else None for cell in table]
+
+
+def test_a_simulated_trace_is_called_simulated(simulated: Path, tmp_path: Path) -> None:
+    assert open_report(str(simulated), str(tmp_path)).label == "step (simulated)"
+
+
+def test_the_cells_keep_the_two_files_and_the_figure(simulated: Path, tmp_path: Path) -> None:
+    report = open_report(str(simulated), str(tmp_path))
+    show_gpu_time(report)
+    show_calls(report)
+    finish(report)
+    for name in ("trace_summary.json", "norm_calls.csv"):
+        source = simulated / "category_data" / name
+        assert (tmp_path / "category_data" / name).read_bytes() == source.read_bytes()
+    with (tmp_path / "figures" / "call_times.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert report.trace is not None
+    assert len(rows) == report.trace.summary.call_count
+
+
+@pytest.mark.parametrize("name", ["resnet_checkpoint_mi300x", "gpu_only_mi210", "sd35_compiled_mi300x"])
+def test_a_real_trace_is_covered_in_full_and_its_calls_are_all_there(
+    shared: Path, tmp_path: Path, name: str
+) -> None:
+    write_trace_run(shared / "traces" / f"{name}.json.gz", tmp_path / "run", label=name)
+    report = open_report(str(tmp_path / "run"), str(tmp_path / "out"))
+    assert report.trace is not None
+    assert report.trace.unmatched == 0
+    assert sum(len(calls.kernel_us) for _, calls in calls_of(report)) == report.trace.summary.call_count
+    times: Timeline = report.trace.summary.timeline
+    parts = times.computation_ms + times.exposed_communication_ms + times.exposed_memcpy_ms + times.idle_ms
+    assert parts == pytest.approx(times.total_ms)
+    assert gpu_time_html(report)
