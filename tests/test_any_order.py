@@ -55,3 +55,15 @@ def test_a_parameter_file_leaves_to_the_run_what_it_does_not_give(here: Path) ->
     assert done.returncode == 0, done.stderr
     told = json.loads((here / "outputs/run/provenance.json").read_text())["parameters"]
     assert (told["comparison_scope"], told["top_n"], told["out_dir"]) == ("comparative", 3, "outputs/run")
+
+
+def test_papermill_alone_fails_as_a_report_does_and_all_results_are_there(here: Path) -> None:
+    (here / "run/category_data/norm_bwd_ops.csv").write_text("name,count\naten::layer_norm,many\n")
+    alone, report = call(*PAPERMILL, cwd=here), call(*REPORT, cwd=here)
+    for done in (alone, report):
+        assert done.returncode == 1
+        assert "norm_bwd_ops.csv, line 2, column 'count': 'many' is not a number" in done.stderr
+    for folder in ("run", "run.failed"):
+        results = json.loads((here / "outputs" / folder / "metrics.json").read_text())
+        assert (results["complete"], results["status"]) == (True, "ERROR")
+    assert (here / "outputs/run.failed/report.html").is_file()

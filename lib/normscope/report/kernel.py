@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 _LONGEST_SOCKET_PATH = 100  # bytes; macOS allows 104, Linux 108
 _ARGV = ("-m", "ipykernel_launcher", "--ignore-cwd", "--colors=nocolor", "-f", "{connection_file}")
 _DROPPED = ("PYTHONSTARTUP", "PYTHONWARNINGS", "PYTHONINSPECT", "PYTHONDEVMODE", "PYTHONBREAKPOINT")
+OF_A_REPORT = "NORMSCOPE_REPORT_KERNEL"
+"""Set in this kernel's environment: whoever started it reads the results, and tells what failed."""
 _SET = {
+    OF_A_REPORT: "1",
     "PYTHONHASHSEED": "0",
     "PYTHONUTF8": "1",
     # What the notebook shows must not depend on the backend that the parent's environment names.

@@ -4,6 +4,7 @@ Every ``show_`` function displays something and returns nothing, in Jupyter as w
 """
 
 import base64
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ from normscope.report.calls import HEADING as CALLS_HEADING
 from normscope.report.calls import calls_html, calls_of
 from normscope.report.data_quality import data_quality_html
 from normscope.report.gpu_time import gpu_time_html
+from normscope.report.kernel import OF_A_REPORT
 from normscope.report.method import method_html
 from normscope.report.operations import operations_html
 from normscope.report.prefix import analyze_through_prefix
@@ -229,7 +231,14 @@ def _flat(operation: dict[str, object]) -> dict[str, object]:
 
 
 def finish(report: Report) -> None:
-    """Write every result into ``out_dir``; the last, ``metrics.json``, says that the report is complete."""
+    """Write every result into ``out_dir``; the last, ``metrics.json``, says that the report is complete.
+
+    Raises
+    ------
+    NormscopeError
+        A category could not be analyzed, and nobody but the reader of the notebook could tell: so papermill
+        alone fails, too. Everything is written by then.
+    """
     texts = findings_text.category_texts(report)
     for metrics in report.metrics:
         name = metrics.category
@@ -246,6 +255,8 @@ def finish(report: Report) -> None:
         "data as CSV)."
     )
     _display(paragraph(sentence), sentence)
+    if failed(report) and OF_A_REPORT not in os.environ:
+        raise NormscopeError("; ".join(f"{m.category}: {m.error.rstrip('.')}" for m in failed(report)))
 
 
 def _write(file: Path, data: bytes) -> None:
