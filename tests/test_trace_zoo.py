@@ -5,6 +5,7 @@ The numbers A… are those of the collection of reports. How each is read is tes
 
 import ast
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,23 @@ def test_what_cannot_be_reported_is_one_sentence(
         written_bytes(tmp_path, content)
     assert "\n" not in str(caught.value)
     assert "Traceback" not in str(caught.value)
+
+
+def test_wide_gaps_in_a_damaged_trace_cost_no_more_than_their_bytes(tmp_path: Path) -> None:
+    """A search that tries every split of a gap needs half a minute here."""
+    damaged = as_json().replace(b'"name": "aten::layer_norm"', b'"name": "aten::layer_norm')
+    start = time.process_time()
+    run = written_bytes(tmp_path, damaged.replace(b"}", b"}" + b" " * 40_000))
+    assert time.process_time() - start < 2
+    assert known(run.rows[0], "Kernel Time (µs)_sum") == KERNEL_US
+
+
+@pytest.mark.parametrize("ts", [1e300, -1e300, 1e18])
+def test_a_time_that_no_clock_shows_costs_only_its_event(ts: float, tmp_path: Path) -> None:
+    run = written_events(tmp_path, *base_events(), kernel(None, ts, 5))
+    assert is_base(run)
+    assert run.summary.timeline.total_ms == KERNEL_US / 1000
+    assert any("no usable start time" in what for what in run.problems)
 
 
 def test_a19_a_kernel_of_no_duration_has_no_bandwidth(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ HELPER_OPS = frozenset(
 _ONLY_PREPARES = "aten::instance_norm"
 # The reference names a call after its outermost op, but for these, which it names after the op below.
 _NAMED_AFTER_CHILD = {"aten::rms_norm": "aten::_fused_rms_norm"}
+_Costs = dict[str, tuple[Model, NormCost]]
 _AUTOGRAD = "autograd::engine::evaluate_function"
 
 
@@ -68,15 +69,14 @@ def norm_calls(linked: LinkedTrace) -> list[NormCall]:
 
     Times are the durations as recorded, in µs; events outside the profiled window belong to no call.
     """
-    outermost = _Outermost(linked)
+    owner_of = _outermost_norms(linked)
     events: dict[int, list[int]] = defaultdict(list)
     for index, op in enumerate(linked.op_of):
-        if op != NONE and (owner := outermost.of(op)) != NONE and is_counted(linked, index):
+        if (owner := owner_of.get(op, NONE)) != NONE and is_counted(linked, index):
             events[owner].append(index)
-    costs = _Costs()
-    ops = linked.trace.cpu_ops
+    costs: _Costs = {}
     calls = [_call(linked, owner, indices, costs) for owner, indices in events.items()]
-    return sorted(calls, key=lambda call: (ops[call.op].ts_us, call.op))
+    return sorted(calls, key=lambda call: (call.ts_us, call.op))
 
 
 def is_counted(linked: LinkedTrace, event: int) -> bool:
@@ -91,45 +91,33 @@ def is_counted(linked: LinkedTrace, event: int) -> bool:
     return linked.how[event] != "outside window"
 
 
-class _Outermost:
-    """The outermost norm op around each op, worked out once per op."""
-
-    def __init__(self, linked: LinkedTrace) -> None:
-        ops = linked.trace.cpu_ops
-        is_norm = {name: is_norm_op(name) for name in {op.name for op in ops}}
-        self._is_norm = [is_norm[op.name] for op in ops]
-        self._parent_of = linked.parent_of
-        self._known: dict[int, int] = {}
-
-    def of(self, op: int) -> int:
-        """Return the outermost norm op around ``op``, or -1."""
+def _outermost_norms(linked: LinkedTrace) -> dict[int, int]:
+    """Return the outermost norm op around each op that launched something, and around those outside it."""
+    ops, parent_of = linked.trace.cpu_ops, linked.parent_of
+    known: dict[int, int] = {NONE: NONE}
+    for launcher in set(linked.op_of):
         path = []
-        while op != NONE and op not in self._known:
+        op = launcher
+        while op not in known:
             path.append(op)
-            op = self._parent_of[op]
-        found = NONE if op == NONE else self._known[op]
+            op = parent_of[op]
+        found = known[op]
         for each in reversed(path):
-            found = each if found == NONE and self._is_norm[each] else found
-            self._known[each] = found
-        return found
+            found = each if found == NONE and is_norm_op(ops[each].name) else found
+            known[each] = found
+    return known
 
 
-class _Costs:
-    """Costs by op name and recorded arguments: equal calls are worked out once."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, tuple[Model, NormCost]] = {}
-
-    def of(self, chain: Sequence[CpuOp]) -> tuple[Model, NormCost]:
-        """Return what the call of ``chain`` (norm ops, outermost first) computes, and what it costs."""
-        named = [(op.name, op.args()) for op in chain]  # the recorded text differs from call to call
-        key = repr(named)
-        if key not in self._known:
-            place = describing_op(named)
-            name, args = named[place] if place is not None else (named[-1][0], OpArgs())
-            layout = select_layout(name, args.types) or NORM_OPS[name][0]
-            self._known[key] = (layout.model, norm_cost(name, args))
-        return self._known[key]
+def _cost(chain: Sequence[CpuOp], costs: _Costs) -> tuple[Model, NormCost]:
+    """Return what the call of ``chain`` (norm ops, outermost first) computes and costs; equal ones once."""
+    named = [(op.name, op.args()) for op in chain]  # the recorded text differs from call to call
+    key = repr(named)
+    if key not in costs:
+        place = describing_op(named)
+        name, args = named[place] if place is not None else (named[-1][0], OpArgs())
+        layout = select_layout(name, args.types) or NORM_OPS[name][0]
+        costs[key] = (layout.model, norm_cost(name, args))
+    return costs[key]
 
 
 def _call(linked: LinkedTrace, owner: int, indices: list[int], costs: _Costs) -> NormCall:
@@ -140,7 +128,7 @@ def _call(linked: LinkedTrace, owner: int, indices: list[int], costs: _Costs) ->
     norm, helper = _split(linked, indices, helpers)
     outer = trace.cpu_ops[owner]
     shown = _shown(trace.cpu_ops, norm_chain)
-    model, cost = costs.of([trace.cpu_ops[i] for i in norm_chain])
+    model, cost = _cost([trace.cpu_ops[i] for i in norm_chain], costs)
     return NormCall(
         op=owner,
         shown_op=shown,

@@ -12,6 +12,8 @@ from normscope.trace.raw import GpuArgs, LaunchIds, OpIds, RawEvent, loose_args,
 
 LONGEST_US = 86_400e6
 """A day. What claims to take longer is a fault of the record."""
+FARTHEST_US = 1e17
+"""Three thousand years: no clock counts from that long ago."""
 PYTHON_CATEGORY = "python_function"
 MODULE_PREFIX = "nn.Module"
 STEP_PREFIX = "ProfilerStep#"
@@ -180,9 +182,10 @@ class Collector:
 
     def _has_times(self, event: RawEvent) -> bool:
         """Tell whether start and duration can be used, after counting why not."""
-        if 0 <= event.dur <= LONGEST_US and not math.isnan(event.ts):
+        is_placed = -FARTHEST_US <= event.ts <= FARTHEST_US  # false for NaN, too
+        if is_placed and 0 <= event.dur <= LONGEST_US:
             return True
-        if math.isnan(event.ts) or math.isnan(event.dur):
+        if not is_placed or math.isnan(event.dur):
             self._log.add(NO_TIME)
         else:
             self._log.add(NEGATIVE if event.dur < 0 else TOO_LONG)

@@ -16,7 +16,7 @@ EVENT_KEYS = "ph|cat|name|pid|tid|ts|dur|args|s|bp"
 # Where an event ends: another one follows, or the list is closed. A quote that opens a key can't lie inside a
 # valid string, so in a sound file only a list of objects inside an event could look the same.
 EVENT_END = re.compile(
-    rf'\}}(?:\s*,?\s*(?=\{{\s*"(?:{EVENT_KEYS})"\s*:)|(?=\s*\]\s*(?:\}}(?!\s*[,}}\]])|,\s*"\w|\Z)))',
+    rf'\}}(?:\s*+(?:,\s*+)?(?=\{{\s*"(?:{EVENT_KEYS})"\s*:)|(?=\s*\]\s*(?:\}}(?!\s*[,}}\]])|,\s*"\w|\Z)))',
 )
 INNER_LIST_END = re.compile(r"\]\s*\}\s*[,}\]]")
 SPACE = re.compile(r"[\s,]*")
