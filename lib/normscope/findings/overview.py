@@ -131,7 +131,8 @@ def convolutional(categories: Sequence[CategoryMetrics]) -> str | None:
         for op in metrics.operations
         if op.variant == "BatchNorm" and (rank(op) or 0) >= _IMAGE_RANK
     ]
-    share = sum(op.percent_of_total or 0.0 for op in operations)
+    end_to_end_ms = next((m.hardware.end_to_end_ms for m in categories if m.hardware.end_to_end_ms), None)
+    share = sum(op.time_ms for op in operations) / end_to_end_ms * 100 if end_to_end_ms else 0.0
     low, high = CNN_SHARE_PERCENT
     if not low <= share <= high:
         return None

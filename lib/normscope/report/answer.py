@@ -14,6 +14,7 @@ from normscope.report.findings_text import (
 from normscope.report.key_figures import key_figures
 from normscope.report.operations import EFFICIENCY_TITLES, arguments, efficiency, operation_name
 from normscope.report.results import (
+    LocatedFinding,
     LocatedOperation,
     Report,
     analyzed,
@@ -39,6 +40,7 @@ from normscope.report.verdict import verdict_html
 WORST_OPERATIONS = 3
 FIRST_FINDINGS = 3
 _RUN_NAME_WIDTH = 80
+_WHERE_TO_START = " Start with "
 _RULE_OF_THUMB = ", by a rule of thumb"
 
 
@@ -97,26 +99,31 @@ def _nothing_found() -> Html:
 
 
 def _first_findings(report: Report) -> Html:
-    """Return the findings with the largest impact, each linked to its text."""
+    """Return what to do about the findings with the largest impact; each linked, no advice twice."""
     texts = category_texts(report)
     titles, actions = finding_titles(texts), finding_actions(texts)
-    items = []
+    links: dict[str, list[Html]] = {}
     for located in findings_of(report)[:FIRST_FINDINGS]:
-        finding, category = located.finding, located.metrics.category
-        title = titles.get((category, finding.rank))
-        action = actions.get((category, finding.rank))
-        gain = f"{percent(finding.impact_score_low)} to {percent(finding.impact_score_high)} of GPU time"
-        gain += _RULE_OF_THUMB if finding.estimate_method == "heuristic" else ""
-        if title is not None and action is not None:
-            place = f"{html_text(category)} P{finding.rank}: {inline_html(title)}"
-            source = f'<a href="#{located.anchor}">{place}</a>, {safe(gain)}'
-            items.append(f'<li>{inline_html(action)}\n<span class="ns-sub">{source}</span></li>')
-    if not items:
+        key = (located.metrics.category, located.finding.rank)
+        if key in titles and key in actions:
+            links.setdefault(actions[key].partition(_WHERE_TO_START)[0], []).append(
+                _link(located, titles[key])
+            )
+    if not links:
         return Html("")
+    items = [f"<li>{inline_html(action)}\n{''.join(sources)}</li>" for action, sources in links.items()]
     pattern = pattern_of_run(report)
     over_all = f"\n<p>Over all categories: {inline_html(pattern)}</p>" if pattern else ""
     listed = "\n".join(items)
     return Html(f"<p><strong>What to do first</strong></p>\n<ol>\n{listed}\n</ol>{over_all}")
+
+
+def _link(located: LocatedFinding, title: str) -> Html:
+    finding = located.finding
+    gain = f"{percent(finding.impact_score_low)} to {percent(finding.impact_score_high)} of GPU time"
+    gain += _RULE_OF_THUMB if finding.estimate_method == "heuristic" else ""
+    place = f"{html_text(located.metrics.category)} P{finding.rank}: {inline_html(title)}"
+    return Html(f'<span class="ns-sub"><a href="#{located.anchor}">{place}</a>, {safe(gain)}</span>')
 
 
 def _worst_operations(report: Report) -> Html:
