@@ -1,5 +1,6 @@
 """The figure of every call: its message, its marks and its data."""
 
+import numpy as np
 import pytest
 
 from figure_inputs import Op, report
@@ -62,6 +63,6 @@ def test_a_hundred_thousand_calls_are_thinned_but_never_their_outliers() -> None
     usual = [10.0 + place % 7 * 0.01 for place in range(100_000)]
     usual[77_777] = 500.0
     chart = draw(reports_of("aten::layer_norm"), [call_times(*usual)])
-    marks = [len(line.get_path().vertices) for line in chart.figure.axes[0].get_lines()]
+    marks = [np.asarray(line.get_xdata()).size for line in chart.figure.axes[0].get_lines()]
     assert marks == [400, 1, 1]
     assert len(chart.rows) == 100_000

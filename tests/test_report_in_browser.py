@@ -112,7 +112,7 @@ def test_the_contents_list_every_section(opened: Opened) -> None:
     page = opened("sample")
     sections = page.locator("main h2").all_inner_texts()
     assert page.locator("nav.toc li.level-2").all_inner_texts() == sections
-    assert len(sections) == 10
+    assert len(sections) == 12
 
 
 @pytest.mark.parametrize("width", [360, 800, 1400])
@@ -139,7 +139,7 @@ def test_dark_mode_is_dark_and_figures_stay_on_a_light_card(opened: Opened) -> N
     cards = page.evaluate(
         "[...document.querySelectorAll('.picture')].map(e => getComputedStyle(e).backgroundColor)"
     )
-    assert cards == ["rgb(255, 255, 255)"] * 4
+    assert cards == ["rgb(255, 255, 255)"] * 5
 
 
 def test_the_answer_fits_the_first_screen(opened: Opened) -> None:

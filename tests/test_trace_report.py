@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from normscope import analyze_category, render_findings, validate_findings_file
 from normscope.analysis.call_times import norm_bandwidth_tbs
-from normscope.analysis.models import CategoryMetrics
+from normscope.analysis.models import CategoryMetrics, encode_metrics
 from normscope.errors import InputError
+from normscope.figures import ALL_FIGURES
 from normscope.report.answer import answer_html
 from normscope.report.calls import calls_html, calls_of
 from normscope.report.data_quality import data_quality_html
@@ -191,7 +193,7 @@ def without_peak() -> TraceSummary:
 
 def unknown_gpu(folder: Path) -> str:
     """The first screen of a trace from a GPU whose peak isn't known."""
-    rows = [row_of([1000.0]) | {"Pct Roofline_mean": "", "Roofline Bound": "", "TB/s_mean": 0.8}]
+    rows = [row_of([5000.0]) | {"Pct Roofline_mean": "", "Roofline Bound": "", "TB/s_mean": 0.8}]
     traced_report(folder, rows, found=without_peak())
     for file in (folder / "metadata").iterdir():
         text = file.read_text().replace('"peak_hbm_bw_tbs": 4.0', '"peak_hbm_bw_tbs": null')
@@ -204,7 +206,7 @@ def unknown_gpu(folder: Path) -> str:
 def test_an_unknown_gpu_gets_times_and_bandwidth_without_percentages(tmp_path: Path) -> None:
     words = text_of(unknown_gpu(tmp_path))
     assert "No verdict: the peak of the GPU is not known" in words
-    assert "Normalization takes 1.0% of GPU time and reaches 0.80 TB/s." in words
+    assert "Normalization takes 5.0% of GPU time and reaches 0.80 TB/s." in words
     assert "Achieved bandwidth 0.80 TB/s the GPU's peak is not known" in words
     assert "Potential gain — needs the GPU's peak bandwidth" in words
     assert "of peak memory bandwidth" not in words
@@ -216,6 +218,36 @@ def test_an_unknown_gpu_comes_with_the_ways_to_give_its_figures(tmp_path: Path) 
         assert words in html
     assert "ACME &lt;b&gt;1&lt;/b&gt;" in html
     assert "<b>1" not in html
+
+
+def test_findings_on_an_unknown_gpu_say_that_the_peak_is_missing_and_pass_the_validator(
+    tmp_path: Path,
+) -> None:
+    unknown_gpu(tmp_path)
+    metrics = analyze_category(tmp_path, "norm_fwd")
+    assert isinstance(metrics, CategoryMetrics)
+    assert [finding.estimate_method for finding in metrics.category_findings] == ["heuristic"]
+    folder = tmp_path / "category_findings"
+    folder.mkdir()
+    (tmp_path / "category_data" / "norm_fwd_metrics.json").write_bytes(encode_metrics(metrics))
+    (folder / "norm_fwd_findings.md").write_text(render_findings(metrics), encoding="utf-8")
+    text = render_findings(metrics)
+    assert "without a performance model" not in text
+    assert "on a GPU whose peak is not known" in text
+    assert "`--gpu KEY`" in text
+    warning = text.partition("<!-- impact-end -->\n\n> ")[2].partition("\n")[0]
+    assert "there is no performance model" in warning
+    assert validate_findings_file(folder / "norm_fwd_findings.md", "compute", "standalone")[1] == []
+
+
+def test_figures_on_an_unknown_gpu_say_that_the_peak_is_missing(tmp_path: Path) -> None:
+    unknown_gpu(tmp_path)
+    metrics = analyze_category(tmp_path, "norm_fwd")
+    assert isinstance(metrics, CategoryMetrics)
+    assert ALL_FIGURES["impact"]([metrics], 5).rows[0][0] == "forward P1 · no peak, aten::layer_norm"
+    assert "1 estimate without the peak of the GPU" in ALL_FIGURES["impact"]([metrics], 5).alt
+    for name in ("roofline", "efficiency_by_bytes"):
+        assert "peak of the GPU isn't known" in ALL_FIGURES[name]([metrics], 5).alt
 
 
 def test_a_trace_that_breaks_off_says_so_before_anything_else(tmp_path: Path) -> None:

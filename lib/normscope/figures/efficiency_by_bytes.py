@@ -134,9 +134,14 @@ def _efficiency(point: Point) -> float:
 def _why_nothing(entries: Sequence[Entry]) -> str:
     if not entries:
         return "The input holds no normalization operation."
+    knows_bytes = any(entry.operation.bytes_moved_per_call for entry in entries)
+    lacks_peak = all(entry.operation.efficiency.resolved_peak_hbm_bw is None for entry in entries)
+    why = "the input has no performance model for them"
+    if knows_bytes and lacks_peak:
+        why = "the peak of the GPU isn't known"
     return (
         f"None of the {counted(len(entries), 'operation')} has both an efficiency and the bytes it moves: "
-        "the input has no performance model for them."
+        f"{why}."
     )
 
 

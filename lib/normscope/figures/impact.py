@@ -85,7 +85,9 @@ def impact(reports: Sequence[CategoryMetrics], top_n: int = 10) -> Chart:
     title = _title(bars, reports)
     with plain_settings():
         shown = _with_rest(bars, max(1, min(top_n, MAX_BARS)))
-        figure = _draw(title, shown) if bars else message_figure(title, _why_nothing(reports))
+        figure = (
+            _draw(title, shown, _lacking(reports)) if bars else message_figure(title, _why_nothing(reports))
+        )
     rows = tuple(_row(bar.label, *pair) for bar, pair in zip(bars, pairs, strict=True))
     return Chart(NAME, title, _alt(title, bars, reports), figure, _HEADER, rows)
 
@@ -113,7 +115,8 @@ def _label(report: CategoryMetrics, finding: CategoryFinding, *, is_alone: bool)
     rank = f"{where} P{finding.rank}"
     if finding.estimate_method == "heuristic":
         operation = finding.members[0].operation if finding.members else finding.bound_type
-        return f"{rank} · no model\n{name_label(operation)}"
+        lacking = "no model" if report.hardware.peak_hbm_bw_tbs else "no peak"
+        return f"{rank} · {lacking}\n{name_label(operation)}"
     library = "unknown library" if finding.library == "Unknown" else name_label(finding.library, 20)
     band = name_label(finding.eff_bucket.replace("-", "–"), 12)
     at_band = f", at {band}% of roofline" if finding.eff_bucket not in _NO_BAND else ""
@@ -167,11 +170,17 @@ def _alt(title: str, bars: Sequence[_Bar], reports: Sequence[CategoryMetrics]) -
         f"between {percent(first.low)} and {percent(first.high)}."
     )
     guessed = sum(1 for bar in bars if bar.is_heuristic)
-    note = f"{counted(guessed, 'estimate')} without a performance model, from the share of time alone."
+    note = f"{counted(guessed, 'estimate')} without {_lacking(reports)}, from the share of time alone."
     return joined([f"{title}.", largest, note if guessed else ""])
 
 
-def _draw(title: str, bars: Sequence[_Bar]) -> Figure:
+def _lacking(reports: Sequence[CategoryMetrics]) -> str:
+    """Return what the heuristic estimates lack."""
+    known = any(report.hardware.peak_hbm_bw_tbs for report in reports)
+    return "a performance model" if known else "the peak of the GPU"
+
+
+def _draw(title: str, bars: Sequence[_Bar], lacking: str) -> Figure:
     figure = new_figure(title, 2.1 + 0.55 * len(bars))
     axes = figure.add_subplot()
     for place, bar in enumerate(bars):
@@ -189,7 +198,7 @@ def _draw(title: str, bars: Sequence[_Bar]) -> Figure:
     axes.set_xlabel("impact score (% of end-to-end time)")
     axes.tick_params(axis="y", length=0)
     grid(axes, "x")
-    legend_below(figure, _handles(bars), columns=1)
+    legend_below(figure, _handles(bars, lacking), columns=1)
     return settle(figure)
 
 
@@ -206,12 +215,12 @@ def _write_values(axes: Axes, bars: Sequence[_Bar]) -> None:
     axes.set_xlim(0, 1.15 * max(bar.high for bar in bars) or 1.0)
 
 
-def _handles(bars: Sequence[_Bar]) -> list[Artist]:
+def _handles(bars: Sequence[_Bar], lacking: str) -> list[Artist]:
     handles: list[Artist] = []
     if any(not bar.is_heuristic and not bar.is_rest for bar in bars):
         handles.append(Patch(facecolor=_QUANTIFIED, label="from the measured efficiency"))
     if any(bar.is_heuristic for bar in bars):
-        label = "estimate without a performance model: 15–45% of the operation's share"
+        label = f"estimate without {lacking}: 15–45% of the operation's share"
         handles.append(Patch(facecolor=_HEURISTIC, edgecolor="white", hatch=_HATCH * 2, label=label))
     return [*handles, line_handle("low to high estimate")]
 
