@@ -20,6 +20,7 @@ CONDA_NAMES = {
     "matplotlib": "matplotlib-base",
     "nbconvert": "nbconvert-core",
     "jupyter-client": "jupyter_client",
+    "isal": "python-isal",
 }
 """The packages that conda-forge calls otherwise, or offers in a smaller cut."""
 
