@@ -24,8 +24,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> WrittenRun:
     return simulated(tmp_path_factory.mktemp("usual"))
 
 
+@pytest.fixture(scope="module")
+def legacy(tmp_path_factory: pytest.TempPathFactory) -> WrittenRun:
+    return simulated(tmp_path_factory.mktemp("legacy"), Form(legacy=True))
+
+
 def simulated(folder: Path, form: Form | None = None, *, steps: int = 2) -> WrittenRun:
-    trace = write_sample_trace(folder / "trace.json.gz", form=form or Form(), steps=steps)
+    trace = write_sample_trace(folder / "trace.json", form=form or Form(), steps=steps)
     return written(trace, folder / "run")
 
 
@@ -115,13 +120,9 @@ def test_the_summary_says_that_it_is_simulated_and_what_the_peaks_are(run: Writt
 
 def test_steps_add_up(run: WrittenRun, tmp_path: Path) -> None:
     """Whatever the number of steps, each has the same calls, and they hold all of them."""
-    for steps in (1, 3):
-        folder = tmp_path / str(steps)
-        folder.mkdir()
-        other = simulated(folder, steps=steps)
-        counts = {step.call_count for step in other.summary.steps}
-        assert counts == {len(run.calls) / 2}
-        assert other.summary.call_count == steps * len(run.calls) / 2
+    other = simulated(tmp_path, steps=3)
+    assert [step.call_count for step in other.summary.steps] == [len(run.calls) / 2] * 3
+    assert other.summary.call_count == 3 * len(run.calls) / 2
 
 
 def test_time_in_steps_adds_up_to_all_time(run: WrittenRun) -> None:
@@ -187,20 +188,19 @@ def test_gpu_only_finds_norms_by_the_names_of_kernels(run: WrittenRun, tmp_path:
     assert other.summary.coverage.total_us == pytest.approx(run.summary.coverage.total_us)
 
 
-def test_a_trace_of_2021_gives_the_same_calls_to_a_microsecond(run: WrittenRun, tmp_path: Path) -> None:
-    other = simulated(tmp_path, Form(legacy=True))
-    assert other.summary.resolution_us == 1.0
-    assert other.summary.call_count == run.summary.call_count
+def test_a_trace_of_2021_gives_the_same_calls_to_a_microsecond(run: WrittenRun, legacy: WrittenRun) -> None:
+    assert legacy.summary.resolution_us == 1.0
+    assert legacy.summary.call_count == run.summary.call_count
     kernels = sum(count for count, _ in (run.groups[NORM], run.groups[HELPER]))
-    lost_us = run.summary.norm_us + run.summary.helper_us - other.summary.norm_us - other.summary.helper_us
+    declared_us = run.summary.norm_us + run.summary.helper_us
+    lost_us = declared_us - legacy.summary.norm_us - legacy.summary.helper_us
     assert 0 <= lost_us <= kernels
 
 
-def test_a_clock_of_whole_microseconds_gives_no_bandwidth_of_short_kernels(tmp_path: Path) -> None:
-    run = simulated(tmp_path, Form(legacy=True))
+def test_a_clock_of_whole_microseconds_gives_no_bandwidth_of_short_kernels(legacy: WrittenRun) -> None:
     short = [truth for truth in MODELED if truth.duration_us + truth.helper_us < 10]
     assert [truth.kind for truth in short] == ["rms_norm_native"]
-    assert run.problems[TOO_SHORT] == short[0].calls
+    assert legacy.problems[TOO_SHORT] == short[0].calls
     for truth in MODELED:
-        row = row_of(truth, run)
+        row = row_of(truth, legacy)
         assert (row["TB/s_mean"] == "") == (truth in short or truth.bytes_per_call is None)
