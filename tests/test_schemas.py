@@ -42,6 +42,7 @@ def test_every_output_of_a_report_fits_its_schema(tmp_path: Path) -> None:
     for path, name in (
         ("metrics.json", "results"),
         ("provenance.json", "provenance"),
+        ("category_data/trace_summary.json", "trace_summary"),
         ("category_data/norm_fwd_metrics.json", "metrics"),
         ("category_data/norm_bwd_metrics.json", "metrics"),
     ):

@@ -66,9 +66,13 @@ class LinkedTrace(msgspec.Struct, frozen=True):
         return NONE
 
     def module_path(self, op: int) -> tuple[str, ...]:
-        """Return the names of the modules around ``op``, or around its forward op, outermost first."""
-        forward = self.forward_op(op)
-        return self._modules_around(self.trace.cpu_ops[op if forward == NONE else forward])
+        """Return the names of the modules around ``op``, else around its forward op, outermost first.
+
+        A forward op that runs again in the backward pass has modules of its own around it.
+        """
+        own = self._modules_around(self.trace.cpu_ops[op])
+        forward = NONE if own else self.forward_op(op)
+        return own if forward == NONE else self._modules_around(self.trace.cpu_ops[forward])
 
     def _modules_around(self, op: CpuOp) -> tuple[str, ...]:
         track = self.module_tracks.get((op.pid, op.tid))

@@ -78,8 +78,9 @@ def _write_trace_run(
 ) -> TraceSummary:
     trace = read_trace("-" if source is None else source, on_progress)
     if not trace.gpu_events:
+        what = f"{label} breaks off: what there is of it" if trace.truncated else label
         message = (
-            f"{label} holds {trace.event_count:,} events and none of them on a GPU; record it again on a "
+            f"{what} holds {trace.event_count:,} events and none of them on a GPU; record it again on a "
             "machine with a GPU, with ProfilerActivity.CUDA (which covers ROCm) among the activities"
         )
         raise NoGpuActivityError(message)
