@@ -20,14 +20,14 @@ METADATA = {
     "gpu_utilization": {"total_time_ms": 10.0},
 }
 
-Row = Mapping[str, object]
+Row = dict[str, object]
 
 
 def row(
     name: str = "aten::layer_norm",
     time_us: float = 1000.0,
     count: int = 10,
-    cells: Row = MappingProxyType({}),
+    cells: Mapping[str, object] = MappingProxyType({}),
 ) -> Row:
     """Return a row: memory-bound, (1024,1024) bf16, native kernel; ``cells`` replace or add columns."""
     return {

@@ -102,7 +102,7 @@ def call_times(
 
 
 def _selected(rows: Sequence[_Row], amount: int) -> list[_Row]:
-    """Return the longest rows; the slowest first call takes the place of the last where it isn't among them."""
+    """Return the longest rows, the last one replaced by that of the slowest first call if it isn't shown."""
     shown = list(rows[:amount])
     slowest = _slowest_first(rows)
     return shown if slowest is None or slowest in shown else [*shown[:-1], slowest]
