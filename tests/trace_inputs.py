@@ -187,4 +187,4 @@ def with_raw_name(event_name: bytes, good: int = 2) -> bytes:
 
 def gzipped(content: bytes) -> bytes:
     """Return ``content`` as one gzip member."""
-    return gzip.compress(content)
+    return gzip.compress(content, mtime=0)
