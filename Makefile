@@ -16,7 +16,7 @@ READY_TO_DEVELOP := .venv/.ready-to-develop
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
 
-report: $(READY_TO_RUN) ## Report on the bundled sample, or on INPUT=run_directory into OUT=folder
+report: $(READY_TO_RUN) ## Report on the bundled sample, or on INPUT=trace.json.gz into OUT=folder
 	@.venv/bin/normscope report "$$INPUT" $${OUT:+--out "$$OUT"}
 
 test: lint ## Run lint, type check and all tests

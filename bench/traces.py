@@ -1,8 +1,6 @@
 """Reading profiler traces: time against a decoder that keeps nothing, memory against the size of the file."""
 
 import json
-import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -10,19 +8,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from commands import NORMSCOPE
-from floor_trace import skip_through
-from measure import Outcome, call_seconds, measure_in_turn, process_seconds, show_seconds
-from normscope.analysis.analyze import analyze_category
-from normscope.findings.render import render_findings
-from normscope.inputs.rundir import find_categories
+from measure import Outcome, Pairs, call_seconds, measure_in_turn, process_seconds, show_seconds
 from normscope.sample.large_trace import generate_large_trace
 from normscope.trace.link import link
 from normscope.trace.read import read_trace
-from normscope.tracerun.write import write_trace_run
 
 TRACES = Path(__file__).resolve().parents[2] / "shared" / "traces"
 MEASURED = ("owlv2_mi300x", "sd35_compiled_mi300x", "resnet_checkpoint_mi300x")
-FLOOR = Path(__file__).resolve().parent / "floor_trace.py"
+_HERE = Path(__file__).resolve().parent
+FLOOR, CORE, PEAK_MEMORY = (_HERE / name for name in ("floor_trace.py", "core_trace.py", "peak_memory.py"))
 CORE_PAIRS, PROCESS_PAIRS, LARGE_PAIRS, GROWTH_ROUNDS = 9, 7, 2, 5
 LARGE_BYTES = 1_000_000_000
 
@@ -36,18 +30,10 @@ def measured_traces(sample: Path) -> list[Path]:
 
 
 def core_against_decoding(trace: Path, folder: Path) -> Outcome:
-    """From the file to metrics and findings, in this process."""
-
-    def core() -> None:
-        run_dir = folder / "core"
-        shutil.rmtree(run_dir, ignore_errors=True)
-        write_trace_run(trace, run_dir, label=trace.name)
-        for category in find_categories(run_dir):
-            render_findings(analyze_category(run_dir, category))
-
-    pairs = measure_in_turn(
-        lambda: call_seconds(core), lambda: call_seconds(lambda: skip_through(trace)), CORE_PAIRS
-    )
+    """From the file to metrics and findings, in one process."""
+    command: list[str | Path] = [sys.executable, CORE, trace, folder / "core", str(CORE_PAIRS)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    pairs = Pairs(**json.loads(done.stdout))
     return Outcome(
         claim=f"{trace.name} to metrics and findings in process, against skipping through it",
         measured=show_seconds(pairs.ours),
@@ -107,10 +93,9 @@ def large_trace(folder: Path) -> Iterator[Outcome]:
 
 def _peak_memory_mib(command: list[str | Path], folder: Path) -> float:
     """Return the peak resident memory of a process."""
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL) as process:
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    return usage.ru_maxrss / 1024
+    watched = [sys.executable, PEAK_MEMORY, *command]
+    done = subprocess.run(watched, cwd=folder, capture_output=True, text=True, check=True)
+    return float(done.stdout)
 
 
 def graph_grows_linearly(folder: Path) -> Outcome:

@@ -25,7 +25,9 @@ from normscope.tracerun.coverage import (
     WITHOUT_OP,
 )
 from normscope.tracerun.peaks import GpuChoice
-from trace_inputs import as_json, base_events, kernel, launch, op
+from normscope.tracerun.summary import trace_notes
+from normscope.tracerun.write import write_trace_run
+from trace_inputs import INPUTS, as_json, base_events, kernel, launch, op
 from written_run import CATEGORIES, WrittenRun, known, number, written, written_bytes, written_events
 
 TRACES = (
@@ -337,3 +339,32 @@ def test_calls_know_only_events_of_the_trace(shared: Path) -> None:
     linked = link(read_trace(shared / "traces" / "norm_layers_mi300x.json.gz"))
     events = [i for call in norm_calls(linked) for i in (*call.norm_events, *call.helper_events)]
     assert len(events) == len(set(events)) == 120
+
+
+def test_equal_outer_arguments_with_other_work_below_are_rows_of_their_own(tmp_path: Path) -> None:
+    """Autocast: one call normalizes bf16, the other fp32, and both were given bf16."""
+    fp32 = ["float", "ScalarList", "c10::BFloat16", "c10::BFloat16", "Scalar"]
+    events = []
+    for start, inner in ((1000.0, {}), (2000.0, {"Input type": fp32})):
+        correlation = int(start)
+        events += [
+            op("aten::layer_norm", start, 50, **INPUTS),
+            op("aten::native_layer_norm", start + 5, 40, **(INPUTS | inner)),
+            launch(correlation, start + 10),
+            kernel(correlation, start + 20),
+        ]
+    rows = written_events(tmp_path, *events).table("norm_fwd")
+    # elements · (read + write) + weight and bias in bf16 + mean and rstd in fp32, of 1,024 rows
+    elements = 8 * 128 * 1024
+    moved = [elements * 2 * size + 2 * 1024 * 2 + 2 * 1024 * 4 for size in (4, 2)]
+    assert sorted(known(row, "Data Moved (MB)") * 2**20 for row in rows) == sorted(moved)
+
+
+def test_the_notes_of_a_trace_tell_what_the_figures_leave_out(tmp_path: Path) -> None:
+    nameless = kernel(None, 500.0, name="void vllm::rms_norm_kernel<float>")
+    (tmp_path / "t.json").write_bytes(as_json([*base_events(), nameless])[:-3])
+    summary = write_trace_run(tmp_path / "t.json", tmp_path / "run", label="t")
+    notes = list(trace_notes(summary))
+    assert notes[0] == summary.gpu_message
+    assert "The trace breaks off; the figures are those of what is there." in notes
+    assert any(note.startswith(f"1 {NORM_WITHOUT_OP}: ") for note in notes)

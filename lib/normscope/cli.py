@@ -14,6 +14,7 @@ from normscope.errors import NormscopeError, UsageError
 from normscope.escape import printable, shorten
 
 _INTERRUPTED = 130
+_PIPE_CLOSED = 141
 _DEBUG = "NORMSCOPE_DEBUG"
 _STDIN = "-"
 _STDIN_DEVICE = (
@@ -247,6 +248,7 @@ def _hyphen(word: str | None) -> str | None:
 def _exit_code(call: Callable[[], Any]) -> int:
     try:
         call()
+        sys.stdout.flush()
     except CycloptsError as error:
         _complain(str(error).replace("\n", " ").strip() + " Try `normscope --help`.")
         return UsageError.exit_code
@@ -256,6 +258,9 @@ def _exit_code(call: Callable[[], Any]) -> int:
     except KeyboardInterrupt:
         _complain("interrupted")
         return _INTERRUPTED
+    except BrokenPipeError:  # whoever read our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _PIPE_CLOSED
     except Exception as error:
         if os.environ.get(_DEBUG) == "1":
             raise

@@ -129,10 +129,12 @@ def _trace_to_run(trace: str, folder: Path, choice: dict[str, str]) -> "TraceSum
     from normscope.params import make_params  # noqa: PLC0415 - as above
     from normscope.progress import shown_bytes  # noqa: PLC0415 - as above
     from normscope.report.source import trace_to_run  # noqa: PLC0415 - as above
+    from normscope.tracerun.summary import trace_notes  # noqa: PLC0415 - as above
 
     with shown_bytes() as on_progress:
         summary, _ = trace_to_run(make_params({"run_dir": trace, **choice}), folder, on_progress)
-    _say(summary.gpu_message)
+    for line in trace_notes(summary):
+        _say(line)
     return summary
 
 

@@ -5,7 +5,9 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -235,18 +237,20 @@ def _fill(job: _Job, limits: Limits, on_step: StepHook | None) -> Literal["OK", 
 
 
 def _run_and_export(job: _Job, limits: Limits, on_step: StepHook | None) -> _Outcome:
-    from normscope.report.export import export_report  # noqa: PLC0415 - imports nbconvert
-
     def on_cell(name: str, number: int, total: int) -> None:
         if on_step:
             on_step(name, number, total + 1)
 
+    # The kernel does the work now, so this process imports meanwhile what it needs afterwards.
+    Thread(target=import_module, args=("normscope.report.export",), daemon=True).start()
     executed = job.stage / REPORT_NOTEBOOK
     ran = run_notebook(
         job.notebook, executed, msgspec.to_builtins(job.params), limits=limits, on_cell=on_cell
     )
     if on_step:
         on_step("Export", ran + 1, ran + 1)
+    from normscope.report.export import export_report  # noqa: PLC0415 - imports nbconvert
+
     scrub_folder(job.stage, job.relabel)
     _scrub_file(executed, job)
     export_report(executed, job.stage)

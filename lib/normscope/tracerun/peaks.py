@@ -51,6 +51,9 @@ def find_gpu(trace: Trace, choice: GpuChoice) -> TracedGpu:
     if choice.key is not None and choice.file is not None:
         message = "--gpu and --gpu-file exclude each other; give one of them"
         raise UsageError(message)
+    if choice.file is not None and choice.peaks != "datasheet":
+        message = "--peaks chooses among published figures; a file has its own, so leave --peaks away"
+        raise UsageError(message)
     if choice.file is not None:
         message = f"The peaks are those of {choice.file.name}, as given."
         return TracedGpu(peaks=read_arch_file(choice.file), key=None, achievable_gbps=None, message=message)
@@ -70,7 +73,7 @@ def find_gpu(trace: Trace, choice: GpuChoice) -> TracedGpu:
 
 def _of_registry(found: Gpu, kind: PeakKind, message: str) -> TracedGpu:
     peaks = peaks_of(found, kind)
-    if peaks is None:
+    if peaks is None and "--gpu-file" not in message:
         message = f"{message} No {kind} bandwidth of {found.name} is published; {HOW_TO_GIVE}."
     achievable = found.achievable_bandwidth_gbps
     return TracedGpu(

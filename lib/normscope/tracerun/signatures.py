@@ -8,6 +8,7 @@ import msgspec
 
 from normscope.hardware.registry import Peaks
 from normscope.norms.calls import NormCall
+from normscope.norms.cost import NormCost
 from normscope.trace.events import OpArgs, ThreadId
 from normscope.trace.link import LinkedTrace
 
@@ -57,13 +58,14 @@ def signatures(linked: LinkedTrace, calls: Iterable[NormCall]) -> list[Signature
     """Return the signatures of ``calls``, the one with the most kernel time first."""
     ops = linked.trace.cpu_ops
     inputs: dict[str, Inputs] = {}
-    groups: dict[tuple[str, str, ThreadId, ThreadId, Inputs], list[NormCall]] = {}
+    groups: dict[tuple[str, str, ThreadId, ThreadId, NormCost, Inputs], list[NormCall]] = {}
     for call in calls:
         args = ops[call.shown_op].args()
         text = repr(args)  # cheaper than the literals, which equal calls share
         if text not in inputs:
             inputs[text] = _inputs(args)
-        key = (call.name, call.direction, call.pid, call.tid, inputs[text])
+        # Equal outer arguments can hide different work below: autocast turns one type into another.
+        key = (call.name, call.direction, call.pid, call.tid, call.cost, inputs[text])
         groups.setdefault(key, []).append(call)
     found = [_signature(linked, key[-1], group) for key, group in groups.items()]
     return sorted(found, key=lambda row: -row.kernel_us)

@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
 import msgspec
@@ -137,3 +137,18 @@ def _formulas(calls: list[NormCall]) -> tuple[FormulaNote, ...]:
     return tuple(
         FormulaNote(n.title, n.bytes_moved, n.flops or "", n.source, n.assumption or "") for n in notes
     )
+
+
+def trace_notes(summary: TraceSummary) -> Iterator[str]:
+    """Yield what a reader of the figures must know about the trace, a sentence each."""
+    yield summary.gpu_message
+    if summary.is_truncated:
+        yield "The trace breaks off; the figures are those of what is there."
+    for problem in summary.problems:
+        place = "" if problem.first_offset is None else f", the first at byte {problem.first_offset:,}"
+        yield f"{problem.count:,} {problem.what}{place}."
+    total_us = summary.coverage.total_us
+    for group in summary.coverage.groups:
+        if group.what in (NORM_UNMODELED, NORM_WITHOUT_OP) and total_us:
+            share = 100.0 * group.time_us / total_us
+            yield f"{group.count:,} {group.what}: {share:.1f}% of kernel time, in no table here."
