@@ -105,11 +105,34 @@ def test_an_external_id_is_not_used_if_it_is_wrong_elsewhere() -> None:
     assert problems(linked) == {UNLINKED: 1}
 
 
+def test_external_ids_are_not_used_where_none_can_be_checked() -> None:
+    gemm = identified(kernel(None, 400, name="gemm"), 77)
+    linked = link_events(op("aten::layer_norm", 100, 50, **{"External id": 77}), gemm)
+    assert linked.how == ["none"]
+    assert linked.op_of == [NONE]
+    assert problems(linked) == {UNLINKED: 1}
+
+
 def test_an_external_id_that_two_ops_have_is_not_used() -> None:
     events = base_events()
-    twin = {**events[1], "pid": 900}
-    linked = link_events(*events[:2], twin, identified(kernel(99, 150), 12))
-    assert linked.how == ["none"]
+    events[3]["args"]["External id"] = 12
+    twins = [op("aten::mul", start, 5, **{"External id": 40}) for start in (10, 20)]
+    linked = link_events(*events, *twins, identified(kernel(99, 150), 40))
+    assert linked.how == ["correlation", "none"]
+
+
+def test_an_external_id_counts_within_its_own_process() -> None:
+    events = base_events()
+    events[3]["args"]["External id"] = 12
+    other_rank = [{**event, "pid": event["pid"] + RANK_STEP} for event in copy.deepcopy(events)]
+    lost = identified(kernel(99, 150), 12)
+    linked = link_events(*events, *other_rank, lost, identified(kernel(98, 170), 40))
+    only_there = {**op("aten::mul", 10, 5, **{"External id": 40}), "pid": other_rank[0]["pid"]}
+    with_stranger = link_events(*events, *other_rank, only_there, identified(kernel(98, 170), 40))
+    found = linked.op_of[linked.how.index("external id")]
+    assert linked.trace.cpu_ops[found].name == "aten::native_layer_norm"
+    assert linked.trace.cpu_ops[found].pid == events[0]["pid"]
+    assert with_stranger.how == ["correlation", "correlation", "none"]
 
 
 def test_kernels_without_any_id_stay_unlinked() -> None:

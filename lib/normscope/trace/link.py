@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from normscope.trace.collector_pause import collector_paused
-from normscope.trace.events import CpuOp, GpuEvent, Problem, Span, Trace
+from normscope.trace.events import CpuOp, GpuEvent, Problem, Span, ThreadId, Trace
 from normscope.trace.launches import find_launches
 from normscope.trace.nesting import NONE, Track, nest, tolerance_us
 from normscope.trace.problems import ProblemLog
@@ -141,35 +141,50 @@ def _link_by_external_id(trace: Trace, op_of: list[int], how: list[How], parent_
     unlinked = [index for index, way in enumerate(how) if way == "none"]
     if all(trace.gpu_events[index].external_id is None for index in unlinked):
         return
-    count_of = Counter(op.external_id for op in trace.cpu_ops)
-    op_by_id = {
-        op.external_id: index for index, op in enumerate(trace.cpu_ops) if count_of[op.external_id] == 1
-    }
-    op_by_id.pop(None, None)
-    if not _external_ids_hold(trace.gpu_events, op_of, op_by_id, parent_of):
+    named = _ops_by_external_id(trace, op_of)
+    if not _external_ids_hold(trace.gpu_events, op_of, named, parent_of):
         return
     for index in unlinked:
-        event = trace.gpu_events[index]
-        op = op_by_id.get(event.external_id, NONE)
-        if op != NONE and trace.cpu_ops[op].ts_us <= event.ts_us:
+        op = named[index]
+        if op != NONE and trace.cpu_ops[op].ts_us <= trace.gpu_events[index].ts_us:
             op_of[index] = op
             how[index] = "external id"
 
 
+def _ops_by_external_id(trace: Trace, op_of: list[int]) -> list[int]:
+    """Return the one op with each GPU event's external id in the process that launches its events, or -1."""
+    pairs = Counter(
+        (event.pid, trace.cpu_ops[op].pid)
+        for op, event in zip(op_of, trace.gpu_events, strict=True)
+        if op != NONE
+    )
+    host_of = {gpu: host for (gpu, host), _ in reversed(pairs.most_common())}
+    count_of = Counter((op.pid, op.external_id) for op in trace.cpu_ops)
+    op_by_id: dict[tuple[ThreadId, int | None], int] = {
+        (op.pid, op.external_id): index
+        for index, op in enumerate(trace.cpu_ops)
+        if op.external_id is not None and count_of[op.pid, op.external_id] == 1
+    }
+    return [
+        op_by_id.get((host_of[event.pid], event.external_id), NONE) if event.pid in host_of else NONE
+        for event in trace.gpu_events
+    ]
+
+
 def _external_ids_hold(
-    events: list[GpuEvent], op_of: list[int], op_by_id: dict[int | None, int], parent_of: list[int]
+    events: list[GpuEvent], op_of: list[int], named: list[int], parent_of: list[int]
 ) -> bool:
-    """Tell whether external ids name ops, and not launches as in some traces."""
+    """Tell whether external ids name ops, and not launches as in some traces; not if none can be checked."""
     both = [event for event in events if event.external_id is not None and event.correlation is not None]
     if both and all(event.external_id == event.correlation for event in both):
         return False
     checked = [
-        (op, op_by_id.get(event.external_id, NONE))
-        for op, event in zip(op_of, events, strict=True)
+        (op, named_op)
+        for op, named_op, event in zip(op_of, named, events, strict=True)
         if op != NONE and event.external_id is not None
     ]
-    right = sum(named != NONE and named in (op, parent_of[op]) for op, named in checked)
-    return right >= TRUSTED_SHARE * len(checked)
+    right = sum(named_op != NONE and named_op in (op, parent_of[op]) for op, named_op in checked)
+    return bool(checked) and right >= TRUSTED_SHARE * len(checked)
 
 
 def _mark_outside(trace: Trace, how: list[How]) -> None:
