@@ -21,6 +21,7 @@ from normscope.report.data_quality import data_quality_html
 from normscope.report.gpu_time import attribution_sentences, gpu_time_html
 from normscope.report.method import method_html
 from normscope.report.notebook import finish, open_report, show_calls, show_gpu_time
+from normscope.report.results import findings_of
 from normscope.report.trace_data import read_trace_data
 from normscope.sample.trace import write_sample_trace
 from normscope.trace.timeline import Timeline
@@ -248,6 +249,29 @@ def test_figures_on_an_unknown_gpu_say_that_the_peak_is_missing(tmp_path: Path) 
     assert "1 estimate without the peak of the GPU" in ALL_FIGURES["impact"]([metrics], 5).alt
     for name in ("roofline", "efficiency_by_bytes"):
         assert "peak of the GPU isn't known" in ALL_FIGURES[name]([metrics], 5).alt
+
+
+NO_RATES = dict.fromkeys(
+    ("Pct Roofline_mean", "Roofline Bound", "TB/s_mean", "TFLOPS/s_mean", "FLOPS/Byte"), ""
+)
+
+
+def test_without_shapes_no_gain_is_claimed_but_told_how_to_learn_it(tmp_path: Path) -> None:
+    report = traced_report(tmp_path, [row_of([5000.0]) | NO_RATES], found=summary(has_shapes=False))
+    assert findings_of(report)
+    words = text_of(answer_html(report))
+    assert "No verdict: efficiency is known for no operation" in words
+    assert "Potential gain — needs the efficiency of an operation" in words
+    assert "recorded without shapes" in words
+    assert "record_shapes=True" in words
+    assert "would save" not in words
+
+
+def test_unknown_efficiency_is_not_blamed_on_shapes_that_are_there(tmp_path: Path) -> None:
+    words = text_of(answer_html(traced_report(tmp_path, [row_of([5000.0]) | NO_RATES])))
+    assert "No verdict: efficiency is known for no operation" in words
+    assert "Nothing tells how far the operations are from the roofline" in words
+    assert "recorded without shapes" not in words
 
 
 def test_a_trace_that_breaks_off_says_so_before_anything_else(tmp_path: Path) -> None:

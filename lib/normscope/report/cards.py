@@ -1,8 +1,8 @@
 """The key figures as cards, each with its unit and what it is a share of."""
 
-from normscope.analysis.models import exceeds_end_to_end
 from normscope.escape import MISSING
-from normscope.report.key_figures import Bandwidth, KeyFigures, lacks_peak, rests_on_zeros
+from normscope.report.doubt import doubt
+from normscope.report.key_figures import Bandwidth, KeyFigures
 from normscope.report.results import Report, operations_of
 from normscope.report.tables import Html, count_of, number, percent, safe
 
@@ -67,15 +67,10 @@ def _comparison_card(figures: KeyFigures) -> Html:
 
 
 def _gain_card(report: Report, figures: KeyFigures) -> Html:
-    if figures.gain is None:
-        return _card("Potential gain", MISSING, "needs the end-to-end time")
-    if lacks_peak(figures):
-        return _card("Potential gain", MISSING, "needs the GPU's peak bandwidth")
-    if exceeds_end_to_end(figures.time_ms, figures.end_to_end_ms):
-        return _card("Potential gain", MISSING, "needs an end-to-end time that holds the normalization")
-    if rests_on_zeros(report):
-        return _card("Potential gain", MISSING, "needs an efficiency above 0%")
-    if not figures.gain.findings or figures.end_to_end_ms is None:
+    reason = doubt(report, figures)
+    if reason:
+        return _card("Potential gain", MISSING, f"needs {reason.needs}")
+    if figures.gain is None or not figures.gain.findings or figures.end_to_end_ms is None:
         return _card("Potential gain", "below 0.5%", "of GPU time, in every group of operations")
     saved_ms = figures.gain.middle * figures.end_to_end_ms / 100
     span = f"{number(figures.gain.low, 1)} to {percent(figures.gain.high, 1)} of GPU time"

@@ -70,6 +70,11 @@ def lacks_peak(figures: KeyFigures) -> bool:
     return figures.bandwidth is not None and figures.bandwidth.peak_tbs is None and not figures.has_efficiency
 
 
+def rests_on_guesses(report: Report, figures: KeyFigures) -> bool:
+    """Tell whether there are findings, but the efficiency of no operation is known to back them."""
+    return bool(findings_of(report)) and not figures.has_efficiency
+
+
 def rests_on_zeros(report: Report) -> bool:
     """Tell whether every finding is about operations measured at 0% of the roofline, which can't be."""
     members = [member for each in findings_of(report) for member in each.finding.members]

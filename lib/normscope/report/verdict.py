@@ -1,7 +1,8 @@
 """The verdict of a report: one headline and two sentences."""
 
 from normscope.analysis.models import exceeds_end_to_end
-from normscope.report.key_figures import KeyFigures, lacks_peak, rests_on_zeros
+from normscope.report.doubt import doubt
+from normscope.report.key_figures import KeyFigures
 from normscope.report.results import Report, failed
 from normscope.report.tables import Html, count_of, number, percent, safe
 from normscope.report.trace_notes import more_by_name
@@ -21,38 +22,12 @@ def verdict_html(report: Report, figures: KeyFigures) -> Html:
     )
 
 
-def _doubt(report: Report, figures: KeyFigures) -> tuple[str, str] | None:
-    """Return why there is no verdict, as words for the headline and as a sentence, else ``None``."""
-    if figures.gain is None:
-        return (
-            "the end-to-end time is not known",
-            "Without the end-to-end time in the metadata no gain can be estimated.",
-        )
-    if lacks_peak(figures):
-        return (
-            "the peak of the GPU is not known",
-            "Without the peak of the GPU nothing tells how much of that time is needed.",
-        )
-    if exceeds_end_to_end(figures.time_ms, figures.end_to_end_ms):
-        return (
-            "more normalization time than end-to-end time",
-            f"The end-to-end time is {number(figures.end_to_end_ms, 3)} ms, which can't be where kernels run "
-            "one after the other: check it in the metadata.",
-        )
-    if rests_on_zeros(report):
-        return (
-            "measured at 0% of the roofline",
-            "A kernel that runs moves some bytes, so 0% can't be: check bytes and FLOPs in the ops table.",
-        )
-    return None
-
-
 def _headline(report: Report, figures: KeyFigures) -> str:
     if failed(report):
         return "Incomplete: no verdict"
-    doubt = _doubt(report, figures)
-    if doubt or figures.gain is None:
-        return f"No verdict: {doubt[0] if doubt else 'no gain is known'}"
+    reason = doubt(report, figures)
+    if reason or figures.gain is None:
+        return f"No verdict: {reason.headline if reason else 'no gain is known'}"
     if not figures.gain.findings:
         return "Nothing worth fixing"
     middle = figures.gain.middle
@@ -74,9 +49,9 @@ def _verdict_sentence(report: Report, figures: KeyFigures) -> str:
 
 
 def _outlook(report: Report, figures: KeyFigures) -> str:
-    doubt = _doubt(report, figures)
-    if doubt or figures.gain is None:
-        return doubt[1] if doubt else ""
+    reason = doubt(report, figures)
+    if reason or figures.gain is None:
+        return reason.sentence if reason else ""
     if not figures.gain.findings:
         return "No group of operations could save 0.5% of GPU time or more."
     target = "trace 2" if report.comparison_scope == "comparative" else "the roofline"

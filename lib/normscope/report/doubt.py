@@ -1,0 +1,64 @@
+"""Why there is no verdict: figures that are missing, can't be, or would be a guess."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from normscope.analysis.models import exceeds_end_to_end
+from normscope.report.key_figures import KeyFigures, lacks_peak, rests_on_guesses, rests_on_zeros
+from normscope.report.results import Report
+from normscope.report.tables import number
+from normscope.report.trace_notes import SHAPES_HINT
+
+
+class Doubt(msgspec.Struct, frozen=True):
+    """A reason to give no gain: words for the headline, a sentence, and what the gain needs."""
+
+    headline: str
+    sentence: str
+    needs: str
+
+
+def doubt(report: Report, figures: KeyFigures) -> Doubt | None:
+    """Return the gravest reason why there is no verdict, or None where there is one."""
+    return next(_doubts(report, figures), None)
+
+
+def _doubts(report: Report, figures: KeyFigures) -> Iterator[Doubt]:
+    if figures.gain is None:
+        yield Doubt(
+            "the end-to-end time is not known",
+            "Without the end-to-end time in the metadata no gain can be estimated.",
+            "the end-to-end time",
+        )
+    if lacks_peak(figures):
+        yield Doubt(
+            "the peak of the GPU is not known",
+            "Without the peak of the GPU nothing tells how much of that time is needed.",
+            "the GPU's peak bandwidth",
+        )
+    if exceeds_end_to_end(figures.time_ms, figures.end_to_end_ms):
+        yield Doubt(
+            "more normalization time than end-to-end time",
+            f"The end-to-end time is {number(figures.end_to_end_ms, 3)} ms, which can't be where kernels run "
+            "one after the other: check it in the metadata.",
+            "an end-to-end time that holds the normalization",
+        )
+    if rests_on_guesses(report, figures):
+        yield Doubt(
+            "efficiency is known for no operation",
+            _how_to_know_efficiency(report),
+            "the efficiency of an operation",
+        )
+    if rests_on_zeros(report):
+        yield Doubt(
+            "measured at 0% of the roofline",
+            "A kernel that runs moves some bytes, so 0% can't be: check bytes and FLOPs in the ops table.",
+            "an efficiency above 0%",
+        )
+
+
+def _how_to_know_efficiency(report: Report) -> str:
+    if report.trace and not report.trace.summary.has_shapes:
+        return SHAPES_HINT
+    return "Nothing tells how far the operations are from the roofline, so any gain would be a guess."
