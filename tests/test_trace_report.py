@@ -18,10 +18,11 @@ from normscope.figures import ALL_FIGURES
 from normscope.report.answer import answer_html
 from normscope.report.calls import calls_html, calls_of
 from normscope.report.data_quality import data_quality_html
+from normscope.report.findings_text import category_texts, combined_findings
 from normscope.report.gpu_time import attribution_sentences, gpu_time_html
 from normscope.report.method import method_html
 from normscope.report.notebook import finish, open_report, show_calls, show_gpu_time
-from normscope.report.results import findings_of
+from normscope.report.results import Report, findings_of
 from normscope.report.trace_data import read_trace_data
 from normscope.sample.trace import write_sample_trace
 from normscope.trace.timeline import Timeline
@@ -311,6 +312,42 @@ def test_a_trace_without_a_norm_op_says_what_its_kernels_say(
     assert headline in words
     assert advice in words
     assert "AMD Instinct MI300X" in words
+
+
+def findings_of_trace(report: Report) -> str:
+    """What findings.md says of a trace."""
+    return combined_findings(report, category_texts(report))
+
+
+def test_the_findings_tell_of_norms_known_by_the_names_of_kernels_alone(tmp_path: Path) -> None:
+    found = summary(covered(named=750.0, unmodeled=250.0, lost=3000.0), call_count=0)
+    text = findings_of_trace(traced_report(tmp_path, found=found))
+    assert (
+        "Normalization takes 25.0% of kernel time, told by kernel names alone: 2 kernels, 1.000 ms." in text
+    )
+    assert "how efficient they are is not known" in text
+    assert "No normalization operations found" not in text
+
+
+def test_the_findings_of_a_trace_without_any_norm_say_that_there_is_none(tmp_path: Path) -> None:
+    text = findings_of_trace(traced_report(tmp_path, found=summary(covered(other=9.0), call_count=0)))
+    assert "No normalization operations found in trace." in text
+
+
+def test_the_findings_tell_of_norm_kernels_that_they_leave_out(tmp_path: Path) -> None:
+    times = covered(norm=1000.0, other=8500.0, unmodeled=500.0)
+    text = findings_of_trace(traced_report(tmp_path, [row_of([1000.0])], found=summary(times)))
+    assert "A further 5.0% of kernel time lies in kernels with a norm's name under ops" in text
+
+
+@pytest.mark.parametrize("rows", [[], [row_of([1000.0])]])
+def test_the_findings_of_a_trace_that_breaks_off_say_so(
+    tmp_path: Path, rows: list[dict[str, object]]
+) -> None:
+    found = summary(is_truncated=True, call_count=10 * len(rows))
+    text = findings_of_trace(traced_report(tmp_path, rows, found=found))
+    assert "The trace breaks off. The file ends before the trace does." in text
+    assert "1,234 events" in text
 
 
 def test_norm_kernels_that_the_figures_leave_out_are_part_of_the_verdict(tmp_path: Path) -> None:

@@ -6,9 +6,11 @@ from collections.abc import Collection, Mapping
 from normscope.escape import html_text, markdown, markdown_to_html, printable
 from normscope.findings import render_findings
 from normscope.findings.overview import convolutional
+from normscope.findings.render import NONE_FOUND
 from normscope.report.operations import listed_operations
 from normscope.report.results import LocatedFinding, Report, analyzed, findings_of, status_of
 from normscope.report.tables import Html, folded, link, scroll_tables
+from normscope.report.trace_notes import findings_notes, nothing_found
 
 _MARKDOWN_HEADING = re.compile(r"^(#+ )", re.MULTILINE)
 _MARKDOWN_TITLE = re.compile(r"\A# .*\n")
@@ -69,7 +71,8 @@ def combined_findings(report: Report, texts: Mapping[str, str]) -> str:
 
     The headings of each category's text are one level deeper here, so that the file has a single title.
     """
-    parts = [f"# Normalization findings: {markdown(report.label)}", _ranked_list(report, texts)]
+    notes = findings_notes(report.trace.summary) if report.trace else []
+    parts = [f"# Normalization findings: {markdown(report.label)}", *notes, _ranked_list(report, texts)]
     pattern = pattern_of_run(report)
     parts += [f"Over all categories: {pattern}"] if pattern else []
     for category, text in texts.items():
@@ -91,7 +94,7 @@ def _with_category(text: str, name: str) -> str:
 def _ranked_list(report: Report, texts: Mapping[str, str]) -> str:
     findings = findings_of(report)
     if status_of(report) == "EMPTY":
-        return "No normalization operations found in trace."
+        return nothing_found(report.trace.summary) if report.trace else NONE_FOUND
     if not findings:
         return "No finding in any category."
     titles = finding_titles(texts)

@@ -1,6 +1,7 @@
 """What a reader of a trace's report has to know first: a broken file, an unknown GPU, norms without an op."""
 
 from normscope.escape import html_text
+from normscope.findings.render import NONE_FOUND
 from normscope.report.gpu_time import named_only, named_only_sentences, share_percent
 from normscope.report.tables import Cell, Html, count_of, number, percent, safe
 from normscope.tracerun import coverage as c
@@ -22,11 +23,32 @@ MODULES_HINT = (
 
 def trace_banners(summary: TraceSummary) -> list[Html]:
     """Return the boxes that come before everything else."""
-    if not summary.is_truncated:
-        return []
+    return [note("The trace breaks off", _what_is_there(summary))] if summary.is_truncated else []
+
+
+def _what_is_there(summary: TraceSummary) -> str:
     there = count_of(summary.event_count, "event")
-    text = f"The file ends before the trace does. This report shows what is there: {there}."
-    return [note("The trace breaks off", text)]
+    return f"The file ends before the trace does. This report shows what is there: {there}."
+
+
+def findings_notes(summary: TraceSummary) -> list[str]:
+    """Return what a reader of the findings alone has to know of the trace, as plain sentences."""
+    broken = [f"The trace breaks off. {_what_is_there(summary)}"] if summary.is_truncated else []
+    return broken + (more_by_name(summary) if summary.call_count else [])
+
+
+def nothing_found(summary: TraceSummary) -> str:
+    """Return, as plain sentences, what a trace without a norm op tells all the same."""
+    groups = named_only(summary.coverage)
+    if not groups:
+        return NONE_FOUND
+    time_us = sum(group.time_us for group in groups)
+    kernels = count_of(sum(group.count for group in groups), "kernel")
+    share = percent(share_percent(time_us, summary.coverage), 1)
+    return (
+        f"Normalization takes {share} of kernel time, told by kernel names alone: {kernels}, "
+        f"{number(time_us / 1e3, 3)} ms. {_BY_NAME_ALONE}"
+    )
 
 
 def unknown_gpu_box(summary: TraceSummary) -> Html:
