@@ -5,6 +5,7 @@ import gzip
 import io
 import itertools
 import json
+import time
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from normscope.trace.decode import CUT, TRAILING
 from normscope.trace.link import link
 from normscope.trace.raw import TEXT_TIME
 from normscope.trace.read import read_trace
-from normscope.trace.repair import BACKSLASHES, NOT_JSON, NOT_UTF8, UNREADABLE
+from normscope.trace.repair import BACKSLASHES, LONGEST_EVENT, NOT_JSON, NOT_UTF8, UNREADABLE
 from normscope.trace.source import BROKEN_GZIP, CUT_GZIP, TRAILING_BYTES
 from normscope.trace.times import OVERRUN, ZERO
 from trace_inputs import (
@@ -335,6 +336,67 @@ def test_lists_of_objects_inside_an_event_do_not_end_it() -> None:
     trace = read(as_json(events))
     assert [op.name for op in trace.cpu_ops] == [f"op {turn}" for turn in range(3000)]
     assert trace.problems == []
+
+
+STACK = [{"name": "a", "line": 1}, {"name": "b"}, {"name": "c"}]
+
+
+@pytest.mark.parametrize(("name", "expected"), [("op", {}), (r"C:\proj\q", {BACKSLASHES: 6000})])
+def test_an_event_is_whole_though_a_piece_ends_in_a_list_inside_it(
+    name: str, expected: dict[str, int]
+) -> None:
+    events = [op("MARK", turn + 0.5, 0.25, stack=STACK) for turn in range(6000)]
+    content = json.dumps(events).encode()
+    for shift in range(0, 200, 40):
+        trace = read(b" " * shift + content.replace(b"MARK", name.encode()))
+        assert problems(trace) == expected
+        assert trace.event_count == 6000
+        assert {op.name for op in trace.cpu_ops} == {name}
+
+
+def test_a_list_that_is_never_closed_costs_only_its_own_event() -> None:
+    events = [op("MARK", 0.5, 1), *(op(f"op {turn}", turn, 0.5) for turn in range(40_000)), *base_events()]
+    content = (
+        json.dumps({"traceEvents": events}).encode().replace(b'"MARK"', b'"MARK", "z": [{"name": "y"}', 1)
+    )
+    assert len(content) > LONGEST_EVENT
+    trace = read(content)
+    assert problems(trace) == {UNREADABLE: 1}
+    assert len(trace.cpu_ops) == 40_002
+    assert len(trace.gpu_events) == 1
+
+
+def test_backslashes_are_counted_by_event_and_placed_in_the_file_as_it_is() -> None:
+    good = [frame(f"größe {turn}", turn, 1) for turn in range(3000)]
+    bad = [frame("MARK", turn, 1, again="MARK", stack=STACK) for turn in range(3000)]
+    content = json.dumps([*good, *bad, *base_events()], ensure_ascii=False).encode()
+    content = content.replace(b"MARK", rb"C:\proj\new\\x")
+    (problem,) = read(content).problems
+    first = content.rindex(b"{", 0, content.index(rb"C:\proj"))
+    assert (problem.what, problem.count, problem.first_offset) == (BACKSLASHES, 3000, first)
+
+
+def test_other_faults_beside_lone_backslashes_are_placed_in_the_file_as_it_is() -> None:
+    names = [rb"C:\proj", b'a "quoted" name', rb"D:\q", b"\xff"]
+    content = json.dumps([*(frame(f"MARK{turn}", turn, 1) for turn in range(4)), *base_events()]).encode()
+    for turn, name in enumerate(names):
+        content = content.replace(b"MARK%d" % turn, name)
+    found = {problem.what: (problem.count, problem.first_offset) for problem in read(content).problems}
+    starts = [content.rindex(b"{", 0, content.index(name)) for name in names]
+    assert found == {BACKSLASHES: (2, starts[0]), UNREADABLE: (1, starts[1]), NOT_UTF8: (1, starts[3])}
+
+
+def test_windows_paths_are_read_in_a_time_like_that_of_other_paths() -> None:
+    content = json.dumps([frame("C:/proj/q.py(12): f", turn, 1) for turn in range(20_000)]).encode()
+    windows = content.replace(b"C:/proj/q", rb"C:\proj\q")
+
+    def seconds(stored: bytes) -> float:
+        start = time.process_time()
+        assert read(stored).event_count == 20_000
+        return time.process_time() - start
+
+    clean = min(seconds(content) for _ in range(3))
+    assert seconds(windows) < 40 * clean
 
 
 def test_bad_events_in_a_large_trace_cost_only_themselves() -> None:
