@@ -87,7 +87,9 @@ def write_run(
         table = folder / "category_data" / f"{name}_ops.csv"
         table.parent.mkdir(parents=True, exist_ok=True)
         with table.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, COLUMNS)
+            writer = csv.DictWriter(
+                file, dict.fromkeys([*COLUMNS, *(column for row in rows for column in row)])
+            )
             writer.writeheader()
             writer.writerows(rows)
         metadata = {

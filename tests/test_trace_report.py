@@ -26,6 +26,7 @@ from normscope.report.results import Report, findings_of
 from normscope.report.trace_data import read_trace_data
 from normscope.sample.trace import write_sample_trace
 from normscope.trace.timeline import Timeline
+from normscope.trace.times import OVERRUN
 from normscope.tracerun.summary import StepCalls, TraceSummary
 from normscope.tracerun.write import write_trace_run
 from report_inputs import HOSTILE_NAMES, norm_row, report_of, write_run
@@ -250,6 +251,57 @@ def test_figures_on_an_unknown_gpu_say_that_the_peak_is_missing(tmp_path: Path) 
     assert "1 estimate without the peak of the GPU" in ALL_FIGURES["impact"]([metrics], 5).alt
     for name in ("roofline", "efficiency_by_bytes"):
         assert "peak of the GPU isn't known" in ALL_FIGURES[name]([metrics], 5).alt
+
+
+def with_overrun(folder: Path, overrun_us: float, time_us: float = 5000.0) -> Report:
+    """The report of a trace with two overruns, of that length together in the normalization."""
+    row = row_of([time_us]) | {"Overrun (µs)_sum": overrun_us}
+    return traced_report(folder, [row], found=summary(problems=(problem(2, OVERRUN),)))
+
+
+def test_a_large_overrun_is_told_first_and_gives_no_verdict(tmp_path: Path) -> None:
+    report = with_overrun(tmp_path, 1000.0)
+    words = text_of(answer_html(report))
+    assert "2 GPU events claim to run past the next on the same stream" in words
+    assert "5.000 ms as recorded, 4.000 ms with those clipped" in words
+    assert words.index("2 GPU events claim") < words.index("No verdict: the times as recorded can't be right")
+    assert "Potential gain — needs" in words
+    for claim in ("would save", "Start here", "What to do first"):
+        assert claim not in words
+    assert "5.000 ms as recorded, 4.000 ms with those clipped" in findings_of_trace(report)
+
+
+@pytest.mark.parametrize(("overrun_us", "has_verdict"), [(500.0, True), (501.0, False)])
+def test_a_gain_is_withheld_where_overruns_exceed_a_tenth(
+    tmp_path: Path, overrun_us: float, has_verdict: bool
+) -> None:
+    words = text_of(answer_html(with_overrun(tmp_path, overrun_us)))
+    assert "2 GPU events claim" in words
+    assert ("would save" in words) is has_verdict
+
+
+def test_overruns_of_other_kernels_are_told_without_a_time(tmp_path: Path) -> None:
+    words = text_of(answer_html(with_overrun(tmp_path, 0.0)))
+    assert "None is of a norm op" in words
+    assert "clipped" not in words
+    assert "would save" in words
+
+
+def test_a_trace_without_an_overrun_warns_of_none(tmp_path: Path) -> None:
+    report = traced_report(tmp_path, [row_of([5000.0])])
+    assert "claim to run past" not in text_of(answer_html(report)) + findings_of_trace(report)
+
+
+def test_an_overrun_that_is_no_number_is_an_error_that_says_where(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"norm_fwd_ops\.csv has no readable Overrun"):
+        traced_report(tmp_path, [row_of([5000.0]) | {"Overrun (µs)_sum": "much"}])
+
+
+def test_a_trace_with_more_kernel_time_than_it_lasts_sends_nobody_to_the_metadata(tmp_path: Path) -> None:
+    words = text_of(answer_html(traced_report(tmp_path, [row_of([120_000.0])])))
+    assert "No verdict: more normalization time than end-to-end time" in words
+    assert "The trace lasts 100.000 ms, so kernels ran at the same time or their times are wrong." in words
+    assert "check it in the metadata" not in words
 
 
 NO_RATES = dict.fromkeys(

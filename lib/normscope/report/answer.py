@@ -4,6 +4,7 @@ from normscope.analysis.models import CategoryMetrics, ImpactEstimate
 from normscope.escape import html_text, shorten
 from normscope.hardware.registry import all_gpus
 from normscope.report.cards import cards_html
+from normscope.report.doubt import has_large_overrun
 from normscope.report.findings_text import (
     category_texts,
     finding_actions,
@@ -34,7 +35,7 @@ from normscope.report.tables import (
     safe,
     table,
 )
-from normscope.report.trace_notes import nothing_analyzed, trace_banners, unknown_gpu_box
+from normscope.report.trace_notes import note, nothing_analyzed, overrun_note, trace_banners, unknown_gpu_box
 from normscope.report.verdict import verdict_html
 
 WORST_OPERATIONS = 3
@@ -50,6 +51,7 @@ def answer_html(report: Report) -> Html:
     parts = [
         _error_banner(report),
         *(trace_banners(summary) if summary else ()),
+        _overrun_banner(report),
         Html(f'<p class="ns-run">{safe(_run_line(report))}</p>'),
     ]
     if status_of(report) == "EMPTY":
@@ -59,7 +61,8 @@ def answer_html(report: Report) -> Html:
         figures = key_figures(report)
         parts += [verdict_html(report, figures), cards_html(report, figures)]
         parts += [unknown_gpu_box(summary)] if summary else []
-        parts += [_first_findings(report), _worst_operations(report)]
+        if not has_large_overrun(report, figures):
+            parts += [_first_findings(report), _worst_operations(report)]
     return Html("\n".join(part for part in parts if part))
 
 
@@ -87,6 +90,12 @@ def _error_banner(report: Report) -> Html:
         "<p><strong>Status: ERROR</strong>. The analysis failed, so this report is incomplete.</p>\n"
         f"{reasons}\n</div>"
     )
+
+
+def _overrun_banner(report: Report) -> Html:
+    time_ms = sum(m.total_time_ms for m in analyzed(report))
+    text = overrun_note(report.trace, time_ms) if report.trace else None
+    return note("Times that can't be right", text) if text else Html("")
 
 
 def _nothing_found() -> Html:

@@ -10,7 +10,8 @@ from normscope.findings.render import NONE_FOUND
 from normscope.report.operations import listed_operations
 from normscope.report.results import LocatedFinding, Report, analyzed, findings_of, status_of
 from normscope.report.tables import Html, folded, link, scroll_tables
-from normscope.report.trace_notes import findings_notes, nothing_found
+from normscope.report.trace_data import TraceData
+from normscope.report.trace_notes import findings_notes, nothing_found, overrun_note
 
 _MARKDOWN_HEADING = re.compile(r"^(#+ )", re.MULTILINE)
 _MARKDOWN_TITLE = re.compile(r"\A# .*\n")
@@ -71,7 +72,7 @@ def combined_findings(report: Report, texts: Mapping[str, str]) -> str:
 
     The headings of each category's text are one level deeper here, so that the file has a single title.
     """
-    notes = findings_notes(report.trace.summary) if report.trace else []
+    notes = _notes(report.trace, report) if report.trace else []
     parts = [f"# Normalization findings: {markdown(report.label)}", *notes, _ranked_list(report, texts)]
     pattern = pattern_of_run(report)
     parts += [f"Over all categories: {pattern}"] if pattern else []
@@ -79,6 +80,11 @@ def combined_findings(report: Report, texts: Mapping[str, str]) -> str:
         name = markdown(category)
         parts += [f"## {name}", _MARKDOWN_HEADING.sub(r"#\1", _with_category(_untitled(text), name))]
     return "\n\n".join(parts) + "\n"
+
+
+def _notes(trace: TraceData, report: Report) -> list[str]:
+    overrun = overrun_note(trace, sum(m.total_time_ms for m in analyzed(report)))
+    return findings_notes(trace.summary) + ([overrun] if overrun else [])
 
 
 def _untitled(text: str) -> str:

@@ -15,6 +15,7 @@ from normscope.tracerun.summary import SUMMARY_FILE, TraceSummary
 from normscope.tracerun.write import CALL_COLUMNS, CALLS_FILE
 
 _TIME_TOLERANCE_MS = 0.00051  # the metrics round to the microsecond
+_OVERRUN = "Overrun (µs)_sum"
 _REMEDY = "write the run directory again with `normscope analyze TRACE`"
 
 
@@ -22,11 +23,14 @@ class TraceData(msgspec.Struct, frozen=True, kw_only=True):
     """A trace's summary, its calls by signature, and the two files as they are, by name.
 
     ``unmatched`` counts the signatures of the calls file that fit no operation of the metrics.
+    ``overrun_us`` is the part of the normalization time by which kernels claim to run past the start of the
+    next one on their stream.
     """
 
     summary: TraceSummary
     calls: tuple[CallTimes, ...]
     unmatched: int
+    overrun_us: float
     files: Mapping[str, bytes]
 
 
@@ -52,7 +56,23 @@ def read_trace_data(run_dir: Path, metrics: Sequence[Metrics]) -> TraceData | No
     # The ops table is written by time, longest first, and the metrics keep that order; a table that was
     # changed since would put calls to the wrong operation, so the two have to agree.
     fitting = tuple(c for c in found if _fits(c, analyzed[c.category]))
-    return TraceData(summary=summary, calls=fitting, unmatched=len(found) - len(fitting), files=files)
+    return TraceData(
+        summary=summary,
+        calls=fitting,
+        unmatched=len(found) - len(fitting),
+        overrun_us=sum(_overrun_us(data / f"{category}_ops.csv") for category in analyzed),
+        files=files,
+    )
+
+
+def _overrun_us(ops_table: Path) -> float:
+    """Return the sum of a column of ours; tables without it tell of no overrun."""
+    try:
+        with long_fields(), ops_table.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+            return sum(float(row.get(_OVERRUN) or 0) for row in csv.DictReader(file))
+    except (OSError, ValueError, csv.Error) as error:
+        message = f"category_data/{ops_table.name} has no readable {_OVERRUN} ({error}); {_REMEDY}"
+        raise InputError(message) from None
 
 
 def _bytes_of(path: Path) -> bytes:

@@ -4,6 +4,8 @@ from normscope.escape import html_text
 from normscope.findings.render import NONE_FOUND
 from normscope.report.gpu_time import named_only, named_only_sentences, share_percent
 from normscope.report.tables import Cell, Html, count_of, number, percent, safe
+from normscope.report.trace_data import TraceData
+from normscope.trace.times import OVERRUN
 from normscope.tracerun import coverage as c
 from normscope.tracerun.summary import TraceSummary
 
@@ -24,6 +26,26 @@ MODULES_HINT = (
 def trace_banners(summary: TraceSummary) -> list[Html]:
     """Return the boxes that come before everything else."""
     return [note("The trace breaks off", _what_is_there(summary))] if summary.is_truncated else []
+
+
+def overrun_note(trace: TraceData, time_ms: float) -> str | None:
+    """Return the warning that kernels claim to outlast the next on their stream, None where none does.
+
+    ``time_ms`` is the normalization time as recorded.
+    """
+    count = sum(problem.count for problem in trace.summary.problems if problem.what == OVERRUN)
+    if not count:
+        return None
+    claim = "event claims" if count == 1 else "events claim"
+    told = f"{count:,} GPU {claim} to run past the next on the same stream, which can't be right."
+    if not trace.overrun_us:
+        return f"{told} None is of a norm op, but shares of the whole time may be too low."
+    clipped_ms = time_ms - trace.overrun_us / 1e3
+    return (
+        f"{told} The times here are as recorded and may be too long: normalization takes "
+        f"{number(time_ms, 3)} ms as recorded, {number(clipped_ms, 3)} ms with those clipped where "
+        "the next starts."
+    )
 
 
 def _what_is_there(summary: TraceSummary) -> str:
