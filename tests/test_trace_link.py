@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from normscope.trace.launches import find_launches
 from normscope.trace.link import OUTSIDE, SKEW, UNLINKED, LinkedTrace
 from normscope.trace.nesting import NONE
 from normscope.trace.timeline import gpu_timeline, union_us
@@ -321,6 +322,44 @@ def test_fifty_thousand_kernels_of_one_graph_link_in_linear_time() -> None:
 
     small = min(seconds(5_000) for _ in range(3))
     assert seconds(50_000) < 40 * small
+
+
+def shared_id_events(count: int, correlation: int, pid: int = 0) -> list[Event]:
+    """Return pairs of a launch and a kernel that all have one correlation id."""
+    return [
+        {**event, "pid": event["pid"] + pid}
+        for turn in range(count)
+        for event in (launch(correlation, 20 * turn), kernel(correlation, 20 * turn + 10.5, 5))
+    ]
+
+
+def test_of_launches_with_one_id_the_last_before_the_kernel_counts() -> None:
+    linked = link_events(*shared_id_events(50, 5))
+    starts = [linked.trace.launches[index].ts_us for index in linked.launch_of]
+    assert starts == [20 * turn for turn in range(50)]
+
+
+def test_the_correlation_zero_of_many_launches_links_nothing() -> None:
+    linked = link_events(*shared_id_events(3, 0))
+    assert linked.launch_of == [NONE] * 3
+    assert problems(linked) == {UNLINKED: 3}
+    assert link_events(*shared_id_events(1, 0)).launch_of == [0]
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_launches_that_share_one_id_link_in_linear_time(ranks: int) -> None:
+    def seconds(count: int) -> float:
+        trace = link_events(
+            *(event for rank in range(ranks) for event in shared_id_events(count, 5, RANK_STEP * rank))
+        ).trace
+        start = time.process_time()
+        found = find_launches(trace.gpu_events, trace.launches)
+        elapsed = time.process_time() - start
+        assert len(set(found)) == ranks * count
+        return elapsed
+
+    small = min(seconds(500) for _ in range(3))
+    assert seconds(8000) < 80 * small
 
 
 def test_ops_nested_a_thousand_deep_link_in_linear_time() -> None:

@@ -1,50 +1,67 @@
 """Which launch a GPU event comes from: by correlation id, also where ranks were merged into one file."""
 
-from collections import defaultdict
+from bisect import bisect_right
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from statistics import fmean, median
 
 from normscope.trace.events import GpuEvent, Launch, ThreadId
 from normscope.trace.nesting import NONE
 
+MOST_CALLS_OF_ZERO = 2
+"""A launch and the driver's call inside it may share an id; if more have the id 0, it stands for none."""
+
+Calls = dict[tuple[ThreadId, int], list[int]]
+"""The launches of each host process and correlation id, by time."""
+
 
 def find_launches(gpu_events: Sequence[GpuEvent], launches: Sequence[Launch]) -> list[int]:
     """Return the index of each GPU event's launch, or -1.
 
     In merged traces the ranks use the same ids. There each GPU process is paired with the host process that
-    explains its events best, and only launches of that one count.
+    explains its events best, and only launches of that one count. The time needed is linear but for sorting,
+    also where many launches share an id.
     """
-    wanted = {event.correlation for event in gpu_events}
-    candidates: dict[int, list[int]] = defaultdict(list)
+    calls = _calls({event.correlation for event in gpu_events}, launches)
+    owners = Counter(correlation for _, correlation in calls)
+    is_merged = len(owners) < len(calls)
+    host_of = _pair_processes(gpu_events, launches, calls) if is_merged else {}
+    only = {
+        correlation: indices
+        for (_, correlation), indices in calls.items()
+        if owners[correlation] == 1 and (not is_merged or len(indices) == 1)
+    }
+
+    def launch(event: GpuEvent) -> int:
+        if event.correlation is None:
+            return NONE
+        indices = only.get(event.correlation)
+        if indices is None and event.pid in host_of:
+            indices = calls.get((host_of[event.pid], event.correlation))
+        return _latest_before(event, indices, launches) if indices else NONE
+
+    return [launch(event) for event in gpu_events]
+
+
+def _calls(wanted: set[int | None], launches: Sequence[Launch]) -> Calls:
+    calls: Calls = defaultdict(list)
     for index, launch in enumerate(launches):
         if launch.correlation in wanted:
-            candidates[launch.correlation].append(index)
-    is_merged = any(
-        len(indices) > 1 and len({launches[index].pid for index in indices}) > 1
-        for indices in candidates.values()
-    )
-    host_of = _pair_processes(gpu_events, launches, candidates) if is_merged else None
-    return [_launch_of(event, launches, candidates, host_of) for event in gpu_events]
+            calls[launch.pid, launch.correlation].append(index)
+    for indices in calls.values():
+        # Of calls at the same time the first one counts, so it comes last.
+        indices.sort(key=lambda index: (launches[index].ts_us, -index))
+    is_no_id = any(not key[1] and len(indices) > MOST_CALLS_OF_ZERO for key, indices in calls.items())
+    return {key: indices for key, indices in calls.items() if key[1] or not is_no_id}
 
 
-def _launch_of(
-    event: GpuEvent,
-    launches: Sequence[Launch],
-    candidates: dict[int, list[int]],
-    host_of: dict[ThreadId, ThreadId] | None,
-) -> int:
-    indices = candidates.get(event.correlation, ()) if event.correlation is not None else ()
-    if len(indices) > 1 and host_of is not None:
-        host = host_of.get(event.pid)
-        indices = [index for index in indices if launches[index].pid == host]
-    if len(indices) <= 1:
-        return indices[0] if indices else NONE
-    before = [index for index in indices if launches[index].ts_us <= event.ts_us]
-    return max(before or indices, key=lambda index: launches[index].ts_us)
+def _latest_before(event: GpuEvent, indices: list[int], launches: Sequence[Launch]) -> int:
+    """Return the last launch no later than ``event``, or the last of all if there is none."""
+    return indices[bisect_right(indices, event.ts_us, key=lambda index: launches[index].ts_us) - 1]
 
 
 def _pair_processes(
-    gpu_events: Sequence[GpuEvent], launches: Sequence[Launch], candidates: dict[int, list[int]]
+    gpu_events: Sequence[GpuEvent], launches: Sequence[Launch], calls: Calls
 ) -> dict[ThreadId, ThreadId]:
     """Return the host process of each GPU process.
 
@@ -54,13 +71,17 @@ def _pair_processes(
     are taken.
     """
     delays: dict[tuple[ThreadId, ThreadId], list[float]] = defaultdict(list)
+    hosts = {host for host, _ in calls}
     for event in gpu_events:
-        for index in candidates.get(event.correlation, ()) if event.correlation is not None else ():
-            delays[event.pid, launches[index].pid].append(event.ts_us - launches[index].ts_us)
-    gpu_place = _places((event.pid, event.ts_us) for event in gpu_events if event.correlation in candidates)
-    host_place = _places(
-        (launches[index].pid, launches[index].ts_us) for each in candidates.values() for index in each
-    )
+        if event.correlation is None:
+            continue
+        for host in hosts:
+            if indices := calls.get((host, event.correlation)):
+                launch = launches[_latest_before(event, indices, launches)]
+                delays[event.pid, host].append(event.ts_us - launch.ts_us)
+    known = {correlation for _, correlation in calls}
+    gpu_place = _places((event.pid, event.ts_us) for event in gpu_events if event.correlation in known)
+    host_place = _places((host, launches[index].ts_us) for (host, _), each in calls.items() for index in each)
     is_comparable = len(gpu_place) == len(host_place)
 
     def quality(
