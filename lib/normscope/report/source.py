@@ -23,7 +23,7 @@ from normscope.tracerun.write import write_trace_run
 
 SAMPLE_LABEL = "simulated sample"
 _OUTPUTS = "outputs"
-_SAMPLE_FILE = "simulated_step.json.gz"
+_SAMPLE_FILE = "simulated_step.json"  # not compressed: it is read once, at once
 _TRACE_SUFFIXES = (".gz", ".json", ".pt.trace")
 
 
