@@ -26,7 +26,7 @@ def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sample") / "run"
     summary, record = trace_to_run(make_params({}), folder)
     assert (summary.label, summary.is_simulated, summary.has_norms) == (SAMPLE_LABEL, True, True)
-    assert record.path == "simulated_step.json.gz"
+    assert record.path == "simulated_step.json"
     return folder
 
 

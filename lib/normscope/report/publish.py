@@ -58,14 +58,21 @@ def check_target(target: Path) -> None:
 def _foreign_files(folder: Path) -> list[str]:
     """Return what ``folder`` holds that no report wrote, even while other runs replace it."""
     for _ in range(_SWAP_TRIES):
-        own = own_files(folder)
         with suppress(FileNotFoundError):
+            before = _identity(folder)
+            own = own_files(folder)
             foreign = sorted(_files_in(folder) - (own or frozenset()))
             if own is None:
                 foreign = foreign or sorted(path.name for path in folder.iterdir())
-            if not foreign or own_files(folder) == own:
+            if _identity(folder) == before:
                 return foreign
     return []  # it changes all the time, so other runs own it
+
+
+def _identity(folder: Path) -> tuple[int, int]:
+    """Return what changes when another folder takes this place; a new one may get an old number."""
+    found = folder.stat()
+    return found.st_ino, found.st_ctime_ns
 
 
 def _files_in(folder: Path) -> set[str]:
