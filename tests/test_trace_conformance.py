@@ -14,34 +14,10 @@ import reference_bytes
 from normscope.norms.calls import NormCall, norm_calls
 from normscope.trace.link import LinkedTrace, link
 from normscope.trace.read import read_trace
+from real_traces import EXPECTED_TRACES, TIMELINE_FIELDS
 from written_run import Row, WrittenRun, known, number, written
 
-TRACES = (
-    "bert_small_h100",
-    "bert_small_mi300x",
-    "compiled_llama_layer",
-    "norm_layers_mi300x",
-    "owlv2_h100",
-    "owlv2_mi300x",
-    "qwen15_mi300x",
-    "resnet_checkpoint_mi300x",
-    "sd35_compiled_mi300x",
-    "sglang_decode_graph_mi300x",
-    "sglang_prefill_mi300x",
-    "vit_h100",
-    "vit_mi300x",
-    "vllm_eager_b200",
-    "vllm_piecewise_graph",
-)
 RECORDED = ("Input Dims", "Input type", "Input Strides", "Concrete Inputs")
-TIMELINE = {
-    "total_time": "total_ms",
-    "computation_time": "computation_ms",
-    "exposed_comm_time": "exposed_communication_ms",
-    "exposed_memcpy_time": "exposed_memcpy_ms",
-    "busy_time": "busy_ms",
-    "idle_time": "idle_ms",
-}
 MIB = 2**20
 EXACT = 1e-9
 Expected = dict[str, Any]
@@ -57,7 +33,7 @@ class Compared(NamedTuple):
     linked: LinkedTrace
 
 
-@pytest.fixture(scope="module", params=TRACES)
+@pytest.fixture(scope="module", params=EXPECTED_TRACES)
 def compared(
     request: pytest.FixtureRequest, shared: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Compared:
@@ -92,7 +68,7 @@ def paired(rows: list[Row], expected: list[Expected]) -> list[tuple[Row, Expecte
 
 def test_every_trace_with_figures_of_the_reference_is_compared(shared: Path) -> None:
     files = (shared / "traces" / "expected").glob("*.json")
-    assert {file.stem for file in files if "_vs_" not in file.stem} == set(TRACES)
+    assert {file.stem for file in files if "_vs_" not in file.stem} == set(EXPECTED_TRACES)
 
 
 def test_names_inputs_and_counts_are_the_references(compared: Compared) -> None:
@@ -195,7 +171,7 @@ def test_bandwidth_and_intensity_follow_from_bytes_and_times(compared: Compared)
 def test_the_timeline_is_the_references(compared: Compared) -> None:
     expected = compared.expected["gpu_timeline"]
     timeline = compared.run.summary.timeline
-    for entry, field in TIMELINE.items():
+    for entry, field in TIMELINE_FIELDS.items():
         assert getattr(timeline, field) == pytest.approx(expected[entry]["time_ms"], rel=EXACT, abs=1e-6), (
             entry
         )

@@ -27,27 +27,10 @@ from normscope.tracerun.coverage import (
 from normscope.tracerun.peaks import GpuChoice
 from normscope.tracerun.summary import trace_notes
 from normscope.tracerun.write import write_trace_run
+from real_traces import TRACES
 from trace_inputs import INPUTS, as_json, base_events, kernel, launch, op
 from written_run import CATEGORIES, WrittenRun, known, number, written, written_bytes, written_events
 
-TRACES = (
-    "bert_small_h100",
-    "bert_small_mi300x",
-    "compiled_llama_layer",
-    "gpu_only_mi210",
-    "norm_layers_mi300x",
-    "owlv2_h100",
-    "owlv2_mi300x",
-    "qwen15_mi300x",
-    "resnet_checkpoint_mi300x",
-    "sd35_compiled_mi300x",
-    "sglang_decode_graph_mi300x",
-    "sglang_prefill_mi300x",
-    "vit_h100",
-    "vit_mi300x",
-    "vllm_eager_b200",
-    "vllm_piecewise_graph",
-)
 # Kernels that carry a norm's name, or mean, pow and rsqrt, and belong to no op with a model: count and µs.
 NAMED_ONLY = {
     "compiled_llama_layer": {NORM_UNMODELED: (2, 167.7)},

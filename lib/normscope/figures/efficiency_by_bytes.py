@@ -9,7 +9,14 @@ from matplotlib.figure import Figure
 from normscope.analysis.models import CategoryMetrics, Operation
 from normscope.analysis.size_effect import size_effect
 from normscope.figures.chart import Cell, Chart
-from normscope.figures.entries import MAX_EFFICIENCY_PERCENT, Entry, entries_of, is_comparative, on_log_axis
+from normscope.figures.entries import (
+    MAX_EFFICIENCY_PERCENT,
+    Entry,
+    entries_of,
+    identity_cells,
+    is_comparative,
+    on_log_axis,
+)
 from normscope.figures.labels import byte_size, counted, duration, joined, percent
 from normscope.figures.scatter import Point, draw_points, name_longest
 from normscope.figures.style import (
@@ -248,12 +255,7 @@ def _draw_lines(axes: Axes, wording: _Wording) -> None:
 def _row(entry: Entry, point: Point | None) -> tuple[Cell, ...]:
     operation = entry.operation
     return (
-        entry.one_line,
-        operation.name,
-        operation.args if isinstance(operation.args, str) else None,
-        operation.variant,
-        operation.direction,
-        entry.category,
+        *identity_cells(entry),
         operation.count,
         entry.time_ms,
         operation.bytes_moved_per_call,

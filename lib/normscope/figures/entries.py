@@ -80,6 +80,19 @@ def _detail(operation: Operation) -> str:
     return f"{name_label(first_argument, _DETAIL_WIDTH)} · {direction}"
 
 
+def identity_cells(entry: Entry) -> tuple[str | None, ...]:
+    """Return the cells that tell an operation in the data of a figure, in full: the first six columns."""
+    operation = entry.operation
+    return (
+        entry.one_line,
+        operation.name,
+        operation.args if isinstance(operation.args, str) else None,
+        operation.variant,
+        operation.direction,
+        entry.category,
+    )
+
+
 def on_log_axis(value: float | None) -> float | None:
     """Return a value that a logarithmic axis can show, or ``None`` for none, for 0 and for the absurd."""
     return value if value is not None and _LEAST_ON_AXIS <= value <= _MOST_ON_AXIS else None

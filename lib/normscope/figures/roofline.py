@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from normscope.analysis.models import CategoryMetrics
 from normscope.figures.chart import Cell, Chart
-from normscope.figures.entries import Entry, entries_of, is_comparative, total_ms
+from normscope.figures.entries import Entry, entries_of, identity_cells, is_comparative, total_ms
 from normscope.figures.labels import counted, duration, joined, percent, plain_number, significant
 from normscope.figures.roofline_axes import draw_roofline
 from normscope.figures.roofs import (
@@ -138,12 +138,7 @@ def _row(entry: Entry, point: Point | None) -> tuple[Cell, ...]:
     operation, roof = entry.operation, roof_of(entry)
     efficiency = operation.efficiency
     return (
-        entry.one_line,
-        operation.name,
-        operation.args if isinstance(operation.args, str) else None,
-        operation.variant,
-        operation.direction,
-        entry.category,
+        *identity_cells(entry),
         entry.time_ms,
         efficiency.flops_per_byte,
         significant(achieved_tflops(entry)),

@@ -8,7 +8,14 @@ from matplotlib.figure import Figure
 
 from normscope.analysis.models import CategoryMetrics
 from normscope.figures.chart import Cell, Chart
-from normscope.figures.entries import Entry, end_to_end_ms, entries_of, is_comparative, total_ms
+from normscope.figures.entries import (
+    Entry,
+    end_to_end_ms,
+    entries_of,
+    identity_cells,
+    is_comparative,
+    total_ms,
+)
 from normscope.figures.labels import counted, duration, joined, percent
 from normscope.figures.style import (
     BLACK,
@@ -179,12 +186,7 @@ def _draw_trace_2(axes: Axes, shown: Sequence[Entry]) -> list[Artist]:
 def _row(entry: Entry, total: float, drawn: str) -> tuple[Cell, ...]:
     operation = entry.operation
     return (
-        entry.one_line,
-        operation.name,
-        operation.args if isinstance(operation.args, str) else None,
-        operation.variant,
-        operation.direction,
-        entry.category,
+        *identity_cells(entry),
         operation.count,
         entry.time_ms,
         round(100 * entry.weight_ms / total, 2) if total and entry.time_ms is not None else None,
