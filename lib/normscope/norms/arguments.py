@@ -18,7 +18,7 @@ _LONGEST_TEXT = 40
 _DIGITS = 18  # of the largest size that is read from text
 
 # Recorded type -> short name, bytes per element. Float4_e2m1fn_x2 holds two values in each one-byte element.
-_TYPES: Mapping[str, tuple[str, int]] = {
+TYPES: Mapping[str, tuple[str, int]] = {
     "float": ("fp32", 4),
     "double": ("fp64", 8),
     "c10::Half": ("fp16", 2),
@@ -101,10 +101,10 @@ def tensor(args: OpArgs, index: int) -> Tensor | None:
     type_name = recorded_type(args, index)
     if type_name in _NO_TENSOR:
         return None
-    if type_name not in _TYPES:
+    if type_name not in TYPES:
         message = f"element type {_short(type_name)} of argument {index} is not known"
         raise UnknownArgument(message)
-    dtype, element_bytes = _TYPES[type_name]
+    dtype, element_bytes = TYPES[type_name]
     return Tensor(shape=_shape(args, index), dtype=dtype, element_bytes=element_bytes)
 
 

@@ -10,13 +10,17 @@ import msgspec
 
 from normscope.norms import arguments
 from normscope.norms.arguments import Tensor, UnknownArgument
-from normscope.norms.models import Count
-from normscope.norms.ops import NormOp, is_norm_op, select_layout
+from normscope.norms.catalog.catalog import Catalog
+from normscope.norms.catalog.rows import NormRow
+from normscope.norms.formulas import BYTES, FLOPS, Count
 from normscope.trace.events import OpArgs
 
-NO_MODEL = "op without a byte model"
+NO_MODEL = "the catalog has no byte formula for it"
 _T = TypeVar("_T")
 _GRADIENTS = ("dx", "dweight", "dbias")
+_STATISTIC_BYTES = 4
+_GATHERED = ("mean", "invstd", "sum_dy", "sum_dy_xmu", "counts")
+_INSTANCE_NORM = "aten::instance_norm"
 
 
 class NormCost(msgspec.Struct, frozen=True):
@@ -66,16 +70,21 @@ class NormCost(msgspec.Struct, frozen=True):
 class _Call(msgspec.Struct, frozen=True):
     """A recorded call beside the row that says where its arguments lie."""
 
-    op: NormOp
+    row: NormRow
     args: OpArgs
+    forward: "_Call | None" = None
+    """The forward call, where a backward op records nothing but gradients."""
     tensors: dict[str, Tensor | None] = {}
     """Those read so far, by role."""
 
     def tensor(self, role: str) -> Tensor | None:
         """Return the tensor in ``role``, ``None`` where the op or the call has none."""
         if role not in self.tensors:
-            index = self.op.roles.get(role)
-            self.tensors[role] = None if index is None else arguments.tensor(self.args, index)
+            index = self.row.roles.get(role)
+            if index is not None:
+                self.tensors[role] = arguments.tensor(self.args, index)
+            else:
+                self.tensors[role] = self.forward.tensor(role) if self.forward else None
         return self.tensors[role]
 
     def optional(self, role: str) -> Tensor | None:
@@ -100,9 +109,9 @@ class _Call(msgspec.Struct, frozen=True):
 
     @property
     def training(self) -> bool:
-        if self.op.training is not None:
-            return self.op.training
-        return arguments.boolean(self.args, self.op.roles["training"])
+        if self.row.training is not None:
+            return self.row.training
+        return arguments.boolean(self.args, self.row.roles["training"])
 
     @property
     def normalized_shape(self) -> tuple[int, ...]:
@@ -114,10 +123,10 @@ class _Call(msgspec.Struct, frozen=True):
 
     def _recorded_normalized_shape(self) -> tuple[int, ...]:
         weight = self.optional("weight")
-        if "normalized_shape" not in self.op.roles:  # a library's norm is over the last axis
+        if "normalized_shape" not in self.row.roles:  # a library's norm is over the last axis
             return weight.shape if weight else self.x.shape[-1:]
         try:
-            return arguments.sizes(self.args, self.op.roles["normalized_shape"])
+            return arguments.sizes(self.args, self.row.roles["normalized_shape"])
         except UnknownArgument:
             if weight is None:
                 raise
@@ -128,9 +137,28 @@ class _Call(msgspec.Struct, frozen=True):
         found = self.optional(role)
         return found.element_bytes if found else 0
 
+    def saved_size(self, role: str) -> int:
+        """Return the bytes of a saved statistic, be it an argument or kept by the autograd node."""
+        return _STATISTIC_BYTES if role in self.row.saved.split() else self.size(role)
+
+    def argument_bytes(self, roles: Sequence[str]) -> int:
+        """Return the bytes of the tensors in ``roles``, each counted once."""
+        found = map(self.optional, roles)
+        return sum(tensor.elements * tensor.element_bytes for tensor in found if tensor)
+
+    def returned_bytes(self) -> int:
+        """Return the bytes of the tensors that the op makes."""
+        words = self.row.returns.split()
+        like_x = sum(word != "statistic" for word in words)
+        statistics = words.count("statistic")
+        x = self.x
+        return like_x * x.elements * x.element_bytes + (
+            statistics * _rows(self) * _STATISTIC_BYTES if statistics else 0
+        )
+
     def output_mask(self) -> tuple[bool, ...]:
         """Return which of dx, dweight and dbias are computed; an op without a say computes all."""
-        roles = self.op.roles
+        roles = self.row.roles
         if "mask" in roles:
             return arguments.mask(self.args, roles["mask"])
         flags = [roles[f"{gradient}_flag"] for gradient in _GRADIENTS if f"{gradient}_flag" in roles]
@@ -142,11 +170,6 @@ class _Call(msgspec.Struct, frozen=True):
             message = f"the output mask has no entry for {gradient}"
             raise UnknownArgument(message)
         return mask[position]
-
-    def gathered(self) -> int:
-        """Return the bytes of the statistics that were gathered or summed over all GPUs."""
-        found = map(self.optional, ("mean", "invstd", "sum_dy", "sum_dy_xmu", "counts"))
-        return sum(tensor.elements * tensor.element_bytes for tensor in found if tensor)
 
 
 def _group_statistic_bytes(call: _Call) -> int:
@@ -175,7 +198,7 @@ QUANTITIES: Mapping[str, Callable[[_Call], int]] = {
     "elements": lambda call: call.x.elements,
     "batch": lambda call: call.x.shape[0] if call.x.shape else 1,
     "channels": lambda call: call.channels,
-    "groups": lambda call: arguments.integer(call.args, call.op.roles["groups"]),
+    "groups": lambda call: arguments.integer(call.args, call.row.roles["groups"]),
     "rows": _rows,
     "normalized": _normalized,
     "x_bytes": lambda call: call.x.element_bytes,
@@ -185,13 +208,21 @@ QUANTITIES: Mapping[str, Callable[[_Call], int]] = {
     "bias_bytes": lambda call: call.size("bias"),
     "running_mean_bytes": lambda call: call.size("running_mean"),
     "running_var_bytes": lambda call: call.size("running_var"),
-    "save_mean_bytes": lambda call: call.size("save_mean"),
-    "save_invstd_bytes": lambda call: call.size("save_invstd"),
-    "residual_bytes": lambda call: call.size("residual"),
-    "residual_out_bytes": lambda call: call.size("residual_out"),
+    "save_mean_bytes": lambda call: call.saved_size("save_mean"),
+    "save_invstd_bytes": lambda call: call.saved_size("save_invstd"),
     "statistic_bytes": lambda call: 8 if call.x.dtype == "fp64" else 4,
     "group_statistic_bytes": _group_statistic_bytes,
-    "gathered_tensor_bytes": _Call.gathered,
+    "gathered_tensor_bytes": lambda call: call.argument_bytes(_GATHERED),
+    "argument_bytes_read": lambda call: call.argument_bytes(call.row.read_roles),
+    "argument_bytes_written": lambda call: call.argument_bytes(call.row.written_roles),
+    "returned_bytes": _Call.returned_bytes,
+    "query_heads": lambda call: arguments.integer(call.args, call.row.roles["query_heads"]),
+    "key_heads": lambda call: arguments.integer(call.args, call.row.roles["key_heads"]),
+    "head_size": lambda call: arguments.integer(call.args, call.row.roles["head_size"]),
+    "qkv_bytes": lambda call: call.x.element_bytes,
+    "parameter_bytes": lambda call: call.argument_bytes(
+        ("query_weight", "key_weight", "angles", "positions")
+    ),
     "training": lambda call: call.training,
     "has_weight": lambda call: call.optional("weight") is not None,
     "has_bias": lambda call: call.optional("bias") is not None,
@@ -203,42 +234,44 @@ QUANTITIES: Mapping[str, Callable[[_Call], int]] = {
 """How each parameter of a formula is read from a call."""
 
 
-def norm_cost(name: str, args: OpArgs) -> NormCost:
+def norm_cost(row: NormRow | None, args: OpArgs, forward: tuple[NormRow, OpArgs] | None = None) -> NormCost:
     """Return what a recorded norm call has to move and compute.
 
     Parameters
     ----------
-    name
-        The op's name, such as ``aten::native_layer_norm``.
+    row
+        The row of the catalog that says where the arguments lie and what is counted.
     args
-        Its inputs as recorded.
+        The op's inputs as recorded.
+    forward
+        Row and inputs of the forward op, for a backward op that records nothing but gradients.
 
     Returns
     -------
     NormCost
         Whatever the trace doesn't say is ``None``, and ``missing_reason`` tells why. Nothing is ever raised.
     """
-    op = select_layout(name, args.types)
-    if op is None:
+    if row is None:
         return NormCost(missing_reason=NO_MODEL)
-    call = _Call(op, args)
-    bytes_moved, reason = _evaluate(op.model.bytes_moved, call)
+    call = _Call(row, args, _Call(*forward) if forward and row.from_forward else None)
+    bytes_moved, reason = _evaluate(BYTES[row.bytes], call) if row.bytes else (None, NO_MODEL)
     x = _known(lambda: call.x)
+    has_flag = row.training is not None or "training" in row.roles
     return NormCost(
         bytes_moved=bytes_moved,
-        flops=_evaluate(op.model.flops, call)[0] if op.model.flops else None,
+        flops=_evaluate(FLOPS[row.flops], call)[0] if row.flops else None,
         x_shape=x.shape if x else None,
         dtype=x.dtype if x else None,
         compute_spec=f"vector_{x.dtype}" if x else None,
         has_weight=_known(lambda: call.optional("weight") is not None),
         has_bias=_known(lambda: call.optional("bias") is not None),
-        training=_known(lambda: call.training) if op.training is not None or "training" in op.roles else None,
-        output_mask=_known(call.output_mask) if op.model.direction == "backward" else None,
+        training=_known(lambda: call.training) if has_flag else None,
+        output_mask=_known(call.output_mask) if row.direction == "backward" else None,
         missing_reason=reason,
     )
 
 
-def describing_op(chain: Sequence[tuple[str, OpArgs]]) -> int | None:
+def describing_op(catalog: Catalog, chain: Sequence[tuple[str, OpArgs]]) -> int | None:
     """Return which op of a nested chain describes the call, by its place in ``chain``.
 
     It is the innermost norm op with an input tensor: under autocast that is the one behind the cast. An
@@ -246,24 +279,26 @@ def describing_op(chain: Sequence[tuple[str, OpArgs]]) -> int | None:
 
     Parameters
     ----------
+    catalog
+        The norm ops; others in the chain are passed over.
     chain
-        Name and arguments of the nested ops, outermost first; ops that aren't norms are passed over.
+        Name and arguments of the nested ops, outermost first.
 
     Returns
     -------
     int or None
         ``None`` where no norm op of the chain has an input tensor.
     """
-    described = [place for place, (name, args) in enumerate(chain) if _has_input(name, args)]
+    described = [place for place, (name, args) in enumerate(chain) if _has_input(catalog, name, args)]
     if not described:
         return None
     outermost = described[0]
-    return outermost if chain[outermost][0] == "aten::instance_norm" else described[-1]
+    return outermost if chain[outermost][0] == _INSTANCE_NORM else described[-1]
 
 
-def _has_input(name: str, args: OpArgs) -> bool:
-    op = select_layout(name, args.types) if is_norm_op(name) else None
-    return op is not None and _known(lambda: _Call(op, args).x) is not None
+def _has_input(catalog: Catalog, name: str, args: OpArgs) -> bool:
+    row = catalog.layout(name, args.types)
+    return row is not None and _known(lambda: _Call(row, args).x) is not None
 
 
 def _evaluate(count: Count, call: _Call) -> tuple[float | None, str | None]:

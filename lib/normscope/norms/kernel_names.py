@@ -3,6 +3,10 @@
 import re
 from functools import lru_cache
 
+import msgspec
+
+from normscope.norms.catalog.rows import Direction, Variant
+
 _NORM = re.compile(
     r"""(?ix)
     batch_?norm | layer_?norm | group_?norm | instance_?norm | rms_?norm | qk_?norm
@@ -32,3 +36,22 @@ def is_norm_kernel(name: str) -> bool:
     (True, False)
     """
     return bool(_NORM.search(name)) and not _NOT_A_LAYER.search(name)
+
+
+class KernelNorm(msgspec.Struct, frozen=True):
+    """What a kernel's name tells about a normalization."""
+
+    variant: Variant
+    direction: Direction
+    fuses: tuple[str, ...]
+    part: str
+
+
+def read_kernel(name: str) -> KernelNorm | None:
+    """Stub until the real one lands."""
+    return KernelNorm("Other", "forward", (), name) if is_norm_kernel(name) else None
+
+
+def bare_kernel_name(name: str) -> str:
+    """Stub until the real one lands."""
+    return name[:60]

@@ -252,39 +252,3 @@ def rms_norm_backward(
     activations = elements * (dy_bytes + x_bytes + needs_dx * x_bytes)
     parameters = normalized * weight_bytes * (1 + needs_dweight)
     return activations + rows * save_invstd_bytes + parameters
-
-
-def library_rms_norm(
-    *,
-    elements: int,
-    normalized: int,
-    x_bytes: int,
-    y_bytes: int,
-    weight_bytes: int,
-    residual_bytes: int,
-    residual_out_bytes: int,
-) -> int:
-    """RMS norm of an inference library, with or without a residual addition.
-
-    Formula: E(sx+sy) + N·sw, and E(sres+sres_out) more with a residual
-
-    Source: AITER aiter/ops/rmsnorm.py
-
-    Assumes: no statistics are kept
-    """
-    activations = elements * (x_bytes + y_bytes + residual_bytes + residual_out_bytes)
-    return activations + normalized * weight_bytes
-
-
-def library_group_norm(
-    *, elements: int, channels: int, x_bytes: int, y_bytes: int, weight_bytes: int, bias_bytes: int
-) -> int:
-    """Group norm of an inference library.
-
-    Formula: E(sx+sy) + C(sw+sb)
-
-    Source: AITER aiter/ops/groupnorm.py
-
-    Assumes: no statistics are kept; a copy of a channels-last input is the implementation's
-    """
-    return elements * (x_bytes + y_bytes) + channels * (weight_bytes + bias_bytes)

@@ -5,8 +5,9 @@ import io
 from collections.abc import Sequence
 
 from normscope.hardware.registry import Peaks
-from normscope.trace.events import CpuOp, GpuEvent
+from normscope.trace.events import GpuEvent
 from normscope.trace.link import LinkedTrace
+from normscope.trace.nesting import NONE
 from normscope.tracerun.signatures import Signature, Spread, rates, roofline, spread
 
 _BYTES_PER_MIB = 1024.0 * 1024.0
@@ -32,7 +33,7 @@ def ops_table(linked: LinkedTrace, rows: Sequence[Signature], peaks: Peaks | Non
         cumulative += share
         table.append(
             {
-                **_call_cells(linked.trace.cpu_ops, row),
+                **_call_cells(row),
                 **_rate_cells(row, peaks),
                 **_kernel_cells(linked, row),
                 "Percentage (%)": share,
@@ -49,28 +50,29 @@ def ops_table(linked: LinkedTrace, rows: Sequence[Signature], peaks: Peaks | Non
     return text.getvalue().encode("utf-8", "replace")
 
 
-def _call_cells(ops: Sequence[CpuOp], row: Signature) -> Cells:
+def _call_cells(row: Signature) -> Cells:
     process, thread = row.thread
     dims, types, strides, concrete = row.inputs
-    host_us = spread([ops[call.shown_op].dur_us for call in row.calls])
+    times_us = [call.host_us for call in row.calls if call.host_us is not None]
+    host_us = spread(times_us) if times_us else None
     return {
         "name": row.name,
         "op category": _OP_CATEGORY[row.category],
         "process_name": str(process),
-        "process_label": "CPU",
+        "process_label": "GPU" if host_us is None else "CPU",
         "thread_name": f"thread {thread}",
         "Input Dims": dims,
         "Input type": types,
         "Input Strides": strides,
         "Concrete Inputs": concrete,
-        "ex_UID": row.first.op,
+        "ex_UID": None if row.first.op == NONE else row.first.op,
         "operation_count": len(row.calls),
-        "total_duration_us": host_us.total,
-        "mean_duration_us": host_us.mean,
-        "std_duration_us": host_us.std,
-        "duration_us_median": host_us.median,
-        "duration_us_min": host_us.least,
-        "duration_us_max": host_us.most,
+        "total_duration_us": host_us and host_us.total,
+        "mean_duration_us": host_us and host_us.mean,
+        "std_duration_us": host_us and host_us.std,
+        "duration_us_median": host_us and host_us.median,
+        "duration_us_min": host_us and host_us.least,
+        "duration_us_max": host_us and host_us.most,
     }
 
 
@@ -82,7 +84,7 @@ def _rate_cells(row: Signature, peaks: Peaks | None) -> Cells:
     percent = rates(row, 100.0 * roof.time_us if roof else None)
     return {
         "GFLOPS": None if flops is None else flops / 1e9,
-        "Data Moved (MB)": None if moved is None else moved / _BYTES_PER_MIB,
+        "Data Moved (MB)": _mib(moved),
         "FLOPS/Byte": cost.flops_per_byte,
         "Compute Spec": cost.compute_spec,
         "Roofline Bound": roof.bound if roof else None,
@@ -176,7 +178,18 @@ def _own_cells(events: Sequence[GpuEvent], row: Signature) -> Cells:
         "recomputed_calls": sum(call.is_recomputed for call in row.calls),
         "module_paths": " | ".join(paths),
         "bytes_not_known_because": row.first.cost.missing_reason,
+        "norm_variant": row.first.variant,
+        "found_by": row.first.found_by,
+        "catalog_row": row.first.row.id,
+        "evidence": row.first.row.evidence,
+        "fused_with": " | ".join(row.first.fuses),
+        "is_upper_bound": row.first.is_upper_bound,
+        "Data Launched (MB)": _mib(row.first.launched_bytes),
     }
+
+
+def _mib(size_bytes: float | None) -> float | None:
+    return None if size_bytes is None else size_bytes / _BYTES_PER_MIB
 
 
 def _overrun_us(event: GpuEvent) -> float:

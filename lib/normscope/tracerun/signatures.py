@@ -8,9 +8,9 @@ import msgspec
 
 from normscope.hardware.registry import Peaks
 from normscope.norms.calls import NormCall
-from normscope.norms.cost import NormCost
 from normscope.trace.events import OpArgs, ThreadId
 from normscope.trace.link import LinkedTrace
+from normscope.trace.nesting import NONE
 
 CATEGORIES = {"forward": "norm_fwd", "backward": "norm_bwd"}
 LEAST_CLOCK_STEPS = 10
@@ -56,18 +56,16 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
 
 def signatures(linked: LinkedTrace, calls: Iterable[NormCall]) -> list[Signature]:
     """Return the signatures of ``calls``, the one with the most kernel time first."""
-    ops = linked.trace.cpu_ops
     inputs: dict[str, Inputs] = {}
-    groups: dict[tuple[str, str, ThreadId, ThreadId, NormCost, Inputs], list[NormCall]] = {}
+    groups: dict[tuple[object, ...], list[NormCall]] = {}
     for call in calls:
-        args = ops[call.shown_op].args()
-        text = repr(args)  # cheaper than the literals, which equal calls share
+        text = repr(call.args)  # cheaper than the literals, which equal calls share
         if text not in inputs:
-            inputs[text] = _inputs(args)
+            inputs[text] = _inputs(call.args)
         # Equal outer arguments can hide different work below: autocast turns one type into another.
-        key = (call.name, call.direction, call.pid, call.tid, call.cost, inputs[text])
+        key = (call.name, call.direction, call.pid, call.tid, call.row.id, call.fuses, call.cost, text)
         groups.setdefault(key, []).append(call)
-    found = [_signature(linked, key[-1], group) for key, group in groups.items()]
+    found = [_signature(linked, inputs[str(key[-1])], group) for key, group in groups.items()]
     return sorted(found, key=lambda row: -row.kernel_us)
 
 
@@ -95,7 +93,7 @@ def _signature(linked: LinkedTrace, inputs: Inputs, group: list[NormCall]) -> Si
         thread=(first.pid, first.tid),
         inputs=inputs,
         calls=tuple(calls),
-        modules=tuple(linked.module_path(call.op) for call in calls),
+        modules=tuple(() if call.op == NONE else linked.module_path(call.op) for call in calls),
         resolution_us=linked.trace.resolution_us,
     )
 

@@ -8,11 +8,11 @@ from operator import attrgetter
 import msgspec
 
 from normscope.norms.calls import NormCall
-from normscope.norms.models import formula
+from normscope.norms.formulas import formula
 from normscope.trace.events import Problem, Span
 from normscope.trace.link import LinkedTrace
 from normscope.trace.timeline import Timeline
-from normscope.tracerun.coverage import NORM_UNMODELED, NORM_WITHOUT_OP, Coverage
+from normscope.tracerun.coverage import Coverage
 from normscope.tracerun.peaks import TracedGpu
 from normscope.tracerun.signatures import Signature, is_too_short
 
@@ -71,9 +71,7 @@ class TraceSummary(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def has_norms(self) -> bool:
         """Whether anything of a normalization was seen, be it only by the name of a kernel."""
-        return self.call_count > 0 or any(
-            g.what in (NORM_UNMODELED, NORM_WITHOUT_OP) for g in self.coverage.groups
-        )
+        return self.call_count > 0
 
 
 def summarize(  # noqa: PLR0913, PLR0917 - the parts of a summary
@@ -133,10 +131,9 @@ def _doubts(rows: Sequence[Signature], steps: Sequence[StepCalls]) -> list[Probl
 
 
 def _formulas(calls: list[NormCall]) -> tuple[FormulaNote, ...]:
-    notes = [formula(model) for model in dict.fromkeys(call.model for call in calls)]
-    return tuple(
-        FormulaNote(n.title, n.bytes_moved, n.flops or "", n.source, n.assumption or "") for n in notes
-    )
+    rows = {call.row.id: call.row for call in calls}
+    notes = dict.fromkeys(note for row in rows.values() if (note := formula(row)) is not None)
+    return tuple(FormulaNote(n.title, n.bytes_moved, n.flops or "", n.source, n.assumption) for n in notes)
 
 
 def trace_notes(summary: TraceSummary) -> Iterator[str]:
@@ -147,8 +144,3 @@ def trace_notes(summary: TraceSummary) -> Iterator[str]:
     for problem in summary.problems:
         place = "" if problem.first_offset is None else f", the first at byte {problem.first_offset:,}"
         yield f"{problem.count:,} {problem.what}{place}."
-    total_us = summary.coverage.total_us
-    for group in summary.coverage.groups:
-        if group.what in (NORM_UNMODELED, NORM_WITHOUT_OP) and total_us:
-            share = 100.0 * group.time_us / total_us
-            yield f"{group.count:,} {group.what}: {share:.1f}% of kernel time, in no table here."

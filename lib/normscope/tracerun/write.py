@@ -12,7 +12,10 @@ from normscope.errors import ExportError, NoGpuActivityError
 from normscope.files import write_atomically
 from normscope.hardware.registry import run_metadata
 from normscope.inputs.rundir import NORM_ANALYZER, CategoryPaths, category_paths
-from normscope.norms.calls import NormCall, norm_calls
+from normscope.norms.calls import NormCall
+from normscope.norms.catalog.catalog import load_catalog
+from normscope.norms.find import find_norms
+from normscope.norms.overheads import find_overheads
 from normscope.trace.collector_pause import collector_paused
 from normscope.trace.link import LinkedTrace, link
 from normscope.trace.read import read_trace
@@ -85,11 +88,15 @@ def _write_trace_run(
         )
         raise NoGpuActivityError(message)
     linked = link(trace)
-    calls = norm_calls(linked)
-    rows = signatures(linked, calls)
+    catalog = load_catalog()
+    calls = find_norms(linked, catalog)
+    overheads = find_overheads(linked, catalog, calls)
+    rows = signatures(linked, [call for call in calls if call.is_in_timeline])
     found = find_gpu(trace, gpu)
     timeline = gpu_timeline(linked)
-    summary = summarize(linked, calls, rows, timeline, found, label, coverage(linked, calls))
+    summary = summarize(
+        linked, calls, rows, timeline, found, label, coverage(linked, catalog, calls, overheads)
+    )
     _write(folder, linked, rows, timeline, found, summary)
     return summary
 

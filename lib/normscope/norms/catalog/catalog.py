@@ -1,0 +1,138 @@
+"""The rows of the catalog, read once, and looked up by the names of ops and kernels."""
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from normscope.errors import InputError
+from normscope.norms import formulas
+from normscope.norms.catalog.rows import RETURNED, NormRow, Purpose
+from normscope.norms.kernel_names import is_norm_kernel
+
+_FOLDER = Path(__file__).parent
+HOW_TO_WRITE = "docs/catalog.md shows how a row is written"
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file of rows."""
+
+    norm: tuple[NormRow, ...]
+
+
+class Catalog:
+    """Rows by the names they match. Every distinct name is looked at once."""
+
+    def __init__(self, rows: Iterable[NormRow], extra: Iterable[NormRow] = ()) -> None:
+        self._extra = tuple(extra)
+        self.rows = (*self._extra, *rows)
+        self._by_op: dict[str, tuple[NormRow, ...]] = {}
+        for row in self.rows:
+            for name in row.ops:
+                self._by_op[name] = (*self._by_op.get(name, ()), row)
+        for name, found in self._by_op.items():  # a layout with a condition is tried before one without
+            self._by_op[name] = tuple(sorted(found, key=lambda row: not row.has_condition))
+        self._patterns = [(re.compile(row.op_pattern), row) for row in self.rows if row.op_pattern]
+        self._by_kernel: dict[str, NormRow | None] = {}
+
+    def of_op(self, name: str) -> tuple[NormRow, ...]:
+        """Return the rows for the op ``name``, those with a condition first; none for other ops."""
+        found = self._by_op.get(name)
+        if found is None:
+            found = tuple(row for pattern, row in self._patterns if pattern.fullmatch(name))
+            self._by_op[name] = found
+        return found
+
+    def purpose(self, name: str) -> Purpose | None:
+        """Return what the op ``name`` is for, None where the catalog doesn't have it."""
+        found = self.of_op(name)
+        return found[0].purpose if found else None
+
+    def is_norm_op(self, name: str) -> bool:
+        """Tell whether ``name`` is the op of a norm."""
+        return self.purpose(name) == "norm"
+
+    def layout(self, name: str, types: object) -> NormRow | None:
+        """Return the row of ``name`` whose argument layout fits the recorded ``types``, None for no row."""
+        return next((row for row in self.of_op(name) if row.fits(types)), None)
+
+    def of_kernel(self, name: str) -> NormRow | None:
+        """Return the first row with a norm kernel of that name, None where there is none."""
+        if name not in self._by_kernel:
+            rows = self.rows if is_norm_kernel(name) else self._extra
+            fitting = (row for row in rows if row.how in ("op", "kernel") and row.names_kernel(name))
+            self._by_kernel[name] = next(fitting, None)
+        return self._by_kernel[name]
+
+    def is_norm_kernel(self, name: str) -> bool:
+        """Tell whether a GPU kernel's name is that of a normalization, by the usual words or an extra row."""
+        return is_norm_kernel(name) or self.of_kernel(name) is not None
+
+
+@cache
+def builtin_rows() -> tuple[NormRow, ...]:
+    """Return the rows that come with normscope."""
+    files = sorted(_FOLDER.glob("*.toml"))
+    return tuple(row for file in files for row in read_rows(file.read_bytes(), file.name))
+
+
+def load_catalog(extra: Path | None = None) -> Catalog:
+    """Return the catalog, with the rows of the file ``extra`` before those that come with normscope.
+
+    Raises
+    ------
+    InputError
+        The file can't be read or a row is wrong; the message names the row and the field.
+    """
+    if extra is None:
+        return Catalog(builtin_rows())
+    try:
+        text = extra.read_bytes()
+    except OSError as error:
+        message = f"the catalog {extra.name} can't be read ({error.strerror}); check its name and permissions"
+        raise InputError(message) from None
+    return Catalog(builtin_rows(), read_rows(text, extra.name))
+
+
+def read_rows(text: bytes, label: str) -> tuple[NormRow, ...]:
+    """Return the rows of a TOML file, checked.
+
+    Raises
+    ------
+    InputError
+        The text is no TOML, or a row is wrong.
+    """
+    try:
+        rows = msgspec.toml.decode(text, type=_File).norm
+    except (ValueError, msgspec.DecodeError) as error:
+        message = f"the catalog {label} is not right: {error}; {HOW_TO_WRITE}"
+        raise InputError(message) from None
+    seen: set[str] = set()
+    for row in rows:
+        for complaint in _complaints(row, seen):
+            message = f"the catalog {label} has a row {row.id!r} {complaint}; {HOW_TO_WRITE}"
+            raise InputError(message)
+        seen.add(row.id)
+    return rows
+
+
+def _complaints(row: NormRow, seen: set[str]) -> Iterable[str]:
+    """Yield what is wrong with a row."""
+    if row.id in seen:
+        yield "twice"
+    if not (row.ops or row.op_pattern or row.kernels or row.how == "eager"):
+        yield "that matches nothing: give ops, op_pattern or kernels"
+    if row.bytes and row.bytes not in formulas.BYTES:
+        yield f"with the unknown bytes formula {row.bytes!r} (known: {', '.join(sorted(formulas.BYTES))})"
+    if row.flops and row.flops not in formulas.FLOPS:
+        yield f"with the unknown FLOPs formula {row.flops!r} (known: {', '.join(sorted(formulas.FLOPS))})"
+    for word in row.returns.split():
+        if word not in RETURNED:
+            yield f"that returns {word!r} (known: {', '.join(RETURNED)})"
+    for pattern in (row.op_pattern, *row.kernels):
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            yield f"with a pattern that is no regular expression ({pattern!r}: {error})"

@@ -1,0 +1,157 @@
+"""Norm calls in kernels that a compiler made and named after the ops it fused.
+
+TorchInductor calls a Triton kernel ``triton_red_fused_add_native_layer_norm_view_3``: the kind of kernel, the
+ATen ops in it in alphabetical order, a number. The op of the same name has the kernel's tensors as inputs.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence, Set
+from functools import lru_cache
+from math import prod
+
+from normscope.norms import arguments
+from normscope.norms.arguments import UnknownArgument
+from normscope.norms.calls import NormCall, in_backward_pass, is_counted, time_us
+from normscope.norms.catalog.catalog import Catalog
+from normscope.norms.catalog.rows import NormRow
+from normscope.norms.cost import NormCost
+from normscope.trace.events import OpArgs
+from normscope.trace.link import LinkedTrace
+from normscope.trace.nesting import NONE
+
+COMPILED = re.compile(r"triton_[a-z]{2,4}_fused_(?P<ops>\w+?)_\d+\Z")
+# Names of more than one word, the longest first; what is left of a kernel's name is split at each underscore.
+_LONG_NAMES = re.compile(
+    r"native_layer_norm_backward|native_layer_norm|native_group_norm_backward|native_group_norm"
+    r"|_native_batch_norm_legit_no_training|_native_batch_norm_legit_functional|_native_batch_norm_legit"
+    r"|native_batch_norm_backward|native_batch_norm|_fused_rms_norm_backward|_fused_rms_norm|rms_norm"
+    r"|_to_copy|_unsafe_view|native_dropout_backward|native_dropout|_softmax|slice_scatter|index_put"
+    r"|constant_pad_nd|masked_fill|scalar_tensor|clamp_min|clamp_max|logical_not|threshold_backward"
+    r"|gelu_backward|tanh_backward|silu_backward|convolution_backward|embedding_dense_backward"
+)
+_RMS_PARTS = ("mean", "pow", "rsqrt", "mul")
+# Views move nothing.
+_VIEWS = frozenset(
+    (
+        "view",
+        "_unsafe_view",
+        "reshape",
+        "transpose",
+        "permute",
+        "t",
+        "unsqueeze",
+        "squeeze",
+        "expand",
+        "slice",
+    )
+    + ("split", "chunk", "select", "alias", "detach", "as", "unbind", "getitem")
+)
+ANOTHER_ADD = "possibly another add"
+NO_ARGUMENTS = "no tensors recorded for the compiled kernel"
+
+
+def compiled_calls(linked: LinkedTrace, catalog: Catalog, claimed: Set[int]) -> list[NormCall]:
+    """Return the calls of compiled norm kernels that belong to no call in ``claimed``."""
+    rows = [row for row in catalog.rows if row.how == "compiled"]
+    events: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for index, event in enumerate(linked.trace.gpu_events):
+        if event.kind != "kernel" or index in claimed or not is_counted(linked, index):
+            continue
+        if compiled_row(event.name, tuple(rows)) is not None:
+            own = _own_op(linked, index)
+            events[own, NONE if own != NONE else index].append(index)
+    return [_call(linked, tuple(rows), own, indices) for (own, _), indices in events.items()]
+
+
+@lru_cache(maxsize=65536)
+def compiled_row(name: str, rows: tuple[NormRow, ...]) -> NormRow | None:
+    """Return the first of ``rows`` that a compiled kernel's name fits, None for other kernels."""
+    if not name.startswith("triton_"):
+        return None
+    return next((row for row in rows if row.names_kernel(name)), None)
+
+
+@lru_cache(maxsize=65536)
+def fused_ops(name: str) -> tuple[str, ...]:
+    """Return what else a compiled norm kernel computes, by its name; views, which move nothing, left out.
+
+    Examples
+    --------
+    >>> fused_ops("triton_red_fused_add_mul_native_layer_norm_view_3")
+    ('add', 'mul')
+    >>> fused_ops("triton_per_fused__to_copy_add_mean_mul_pow_rsqrt_0")
+    ('_to_copy', 'possibly another add')
+    """
+    match = COMPILED.match(name)
+    if match is None:
+        return ()
+    rest = match["ops"]
+    found = [each.group() for each in _LONG_NAMES.finditer(rest)]
+    words = [*found, *filter(None, _LONG_NAMES.sub("_", rest).split("_"))]
+    others = [word for word in words if "_norm" not in word and word not in _VIEWS]
+    if any("_norm" in word for word in words):
+        return tuple(sorted(others))
+    extra = [word for word in others if word not in (*_RMS_PARTS, "add")]
+    return (*sorted(extra), ANOTHER_ADD)
+
+
+def tensor_bytes(args: OpArgs) -> tuple[float | None, tuple[int, ...] | None, str | None, str | None]:
+    """Return the bytes of all tensor arguments, each once, and shape and type of the largest one.
+
+    The last value is the reason where they can't be told.
+    """
+    if not isinstance(args.types, Sequence) or isinstance(args.types, str) or not args.types:
+        return None, None, None, NO_ARGUMENTS
+    try:
+        found = [arguments.tensor(args, i) for i in range(len(args.types))]
+    except UnknownArgument as unknown:
+        return None, None, None, str(unknown)
+    tensors = [tensor for tensor in found if tensor is not None]
+    if not tensors:
+        return None, None, None, NO_ARGUMENTS
+    largest = max(tensors, key=lambda tensor: prod(tensor.shape))
+    total = sum(tensor.elements * tensor.element_bytes for tensor in tensors)
+    return float(total), largest.shape, largest.dtype, None
+
+
+def _own_op(linked: LinkedTrace, index: int) -> int:
+    """Return the op that stands for the kernel, -1 where none does."""
+    op = linked.op_of[index]
+    name = linked.trace.gpu_events[index].name
+    return op if op != NONE and linked.trace.cpu_ops[op].name == name else NONE
+
+
+def _call(linked: LinkedTrace, rows: tuple[NormRow, ...], own: int, indices: list[int]) -> NormCall:
+    trace = linked.trace
+    event = trace.gpu_events[indices[0]]
+    row = compiled_row(event.name, rows)
+    assert row is not None  # noqa: S101 - these were picked by it
+    op = trace.cpu_ops[own] if own != NONE else None
+    args = op.args() if op else OpArgs()
+    moved, shape, dtype, reason = tensor_bytes(args)
+    around = own if own != NONE else linked.op_of[indices[0]]
+    return NormCall(
+        row=row,
+        found_by="compiled",
+        name=event.name,
+        variant=row.variant,
+        direction=row.direction,
+        fuses=fused_ops(event.name),
+        args=args,
+        cost=NormCost(
+            bytes_moved=moved,
+            x_shape=shape,
+            dtype=dtype,
+            compute_spec=f"vector_{dtype}" if dtype else None,
+            missing_reason=reason,
+        ),
+        op=around,
+        is_recomputed=row.direction == "forward" and around != NONE and in_backward_pass(linked, around),
+        pid=op.pid if op else event.pid,
+        tid=op.tid if op else event.stream,
+        ts_us=op.ts_us if op else event.ts_us,
+        host_us=op.dur_us if op else None,
+        norm_events=tuple(indices),
+        norm_us=time_us(trace.gpu_events, indices),
+    )

@@ -1,0 +1,168 @@
+"""Norm calls found by their op: one for each outermost norm op on a thread, with all its kernels.
+
+A norm op calls others (``aten::batch_norm`` > ``_batch_norm_impl_index`` > ``native_batch_norm``),
+and one call launches several kernels. Counting by name would count a call three times and its kernels once or
+thrice; so a kernel belongs to the outermost norm op around its launch, and to nothing else.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from normscope.norms.calls import NormCall, in_backward_pass, is_counted, time_us
+from normscope.norms.catalog.catalog import Catalog
+from normscope.norms.catalog.rows import NormRow
+from normscope.norms.cost import NormCost, describing_op, norm_cost
+from normscope.trace.events import CpuOp, OpArgs
+from normscope.trace.link import LinkedTrace
+from normscope.trace.nesting import NONE
+
+# Ops that prepare or move tensors for a norm: their kernels are overhead of the call, not the norm itself.
+HELPER_OPS = frozenset(
+    (
+        *("aten::copy_", "aten::_to_copy", "aten::to", "aten::contiguous", "aten::clone", "aten::repeat"),
+        *("aten::fill_", "aten::zero_", "aten::zeros", "aten::expand", "aten::cat", "aten::reshape"),
+    )
+)
+# This op leaves the norm to a batch norm below it; what it launches itself are copies of its parameters.
+_ONLY_PREPARES = "aten::instance_norm"
+# The reference names a call after its outermost op, but for these, which it names after the op below.
+_NAMED_AFTER_CHILD = {"aten::rms_norm": "aten::_fused_rms_norm"}
+
+
+def op_calls(linked: LinkedTrace, catalog: Catalog) -> list[NormCall]:
+    """Return the calls of norm ops that have GPU events, by the start of their op.
+
+    Times are the durations as recorded, in µs; events outside the profiled window belong to no call.
+    """
+    return _Finder(linked, catalog).calls()
+
+
+class _Finder:
+    """The search through one trace: what was worked out for one call serves the next like it."""
+
+    def __init__(self, linked: LinkedTrace, catalog: Catalog) -> None:
+        self.linked = linked
+        self.catalog = catalog
+        self.ops: Sequence[CpuOp] = linked.trace.cpu_ops
+        self.costs: dict[str, tuple[NormRow, NormCost]] = {}
+
+    def calls(self) -> list[NormCall]:
+        owner_of = self._outermost_norms()
+        events: dict[int, list[int]] = defaultdict(list)
+        for index, op in enumerate(self.linked.op_of):
+            if (owner := owner_of.get(op, NONE)) != NONE and is_counted(self.linked, index):
+                events[owner].append(index)
+        found = (self._call(owner, indices) for owner, indices in events.items())
+        return sorted(filter(None, found), key=lambda call: (call.ts_us, call.op))
+
+    def _outermost_norms(self) -> dict[int, int]:
+        """Return the outermost norm op around each op that launched something, and around those outside it.
+
+        An op that does more than a norm is the owner only where no norm op lies in it.
+        """
+        ops, parent_of = self.ops, self.linked.parent_of
+        known: dict[int, int] = {NONE: NONE}
+        for launcher in set(self.linked.op_of):
+            path = []
+            op = launcher
+            while op not in known:
+                path.append(op)
+                op = parent_of[op]
+            found = known[op]
+            for each in reversed(path):
+                if self.catalog.is_norm_op(ops[each].name) and (found == NONE or self._does_more(found)):
+                    found = each
+                known[each] = found
+        return known
+
+    def _does_more(self, op: int) -> bool:
+        return self.catalog.of_op(self.ops[op].name)[0].kernels_only
+
+    def _call(self, owner: int, indices: list[int]) -> NormCall | None:
+        if self._does_more(owner):
+            events = self.linked.trace.gpu_events
+            indices = [i for i in indices if self.catalog.is_norm_kernel(events[i].name)]
+            if not indices:
+                return None
+        chains = {op: self._chain_to(op, owner) for op in {self.linked.op_of[i] for i in indices}}
+        norm_chain = max((self._norms(chain) for chain in chains.values()), key=len)
+        helpers = {op for op, chain in chains.items() if self._is_helper(chain)}
+        norm, helper = self._split(indices, helpers)
+        outer, shown = self.ops[owner], self.ops[self._shown(norm_chain)]
+        row, cost = self._cost(norm_chain)
+        return NormCall(
+            row=row,
+            found_by="op",
+            name=shown.name,
+            variant=row.variant,
+            direction=row.direction,
+            fuses=row.fuses,
+            args=shown.args(),
+            cost=cost,
+            op=owner,
+            op_chain=tuple(self.ops[i].name for i in norm_chain),
+            is_recomputed=row.direction == "forward" and in_backward_pass(self.linked, owner),
+            pid=outer.pid,
+            tid=outer.tid,
+            ts_us=outer.ts_us,
+            host_us=shown.dur_us,
+            norm_events=norm,
+            helper_events=helper,
+            norm_us=time_us(self.linked.trace.gpu_events, norm),
+            helper_us=time_us(self.linked.trace.gpu_events, helper),
+        )
+
+    def _cost(self, chain: Sequence[int]) -> tuple[NormRow, NormCost]:
+        """Return what the call of ``chain`` (norm ops, outermost first) computes and costs; equal ones once."""
+        named = [(self.ops[i].name, self.ops[i].args()) for i in chain]
+        forward = self._forward(chain[0]) if self.catalog.of_op(named[-1][0])[0].from_forward else None
+        key = repr((named, forward))  # the recorded text differs from call to call
+        if key not in self.costs:
+            place = describing_op(self.catalog, named)
+            name, args = named[-1 if place is None else place]
+            row = self.catalog.layout(name, args.types) or self.catalog.of_op(name)[0]
+            self.costs[key] = (row, norm_cost(row, args, forward))
+        return self.costs[key]
+
+    def _forward(self, op: int) -> tuple[NormRow, OpArgs] | None:
+        """Return row and inputs of the norm op whose backward pass ``op`` is, be it that op or one around it."""
+        for index in self.linked.chain(self.linked.forward_op(op)):
+            args = self.ops[index].args()
+            row = self.catalog.layout(self.ops[index].name, args.types)
+            if row is not None and row.purpose == "norm":
+                return row, args
+        return None
+
+    def _chain_to(self, op: int, owner: int) -> list[int]:
+        """Return the ops from ``owner`` down to ``op``."""
+        chain = []
+        for each in self.linked.chain(op):
+            chain.append(each)
+            if each == owner:
+                break
+        return chain[::-1]
+
+    def _norms(self, chain: list[int]) -> list[int]:
+        return [i for i in chain if self.catalog.is_norm_op(self.ops[i].name)]
+
+    def _is_helper(self, chain: list[int]) -> bool:
+        """Tell whether a helper op stands below the last norm op of ``chain``, or that op only prepares."""
+        names = [self.ops[i].name for i in chain]
+        last_norm = max(place for place, name in enumerate(names) if self.catalog.is_norm_op(name))
+        below = names[last_norm + 1 :]
+        return names[last_norm] == _ONLY_PREPARES or any(
+            name in HELPER_OPS or self.catalog.purpose(name) == "helper" for name in below
+        )
+
+    def _split(self, indices: list[int], helpers: set[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the events of the norm itself and those of its helpers; copies and memsets are helpers."""
+        norm: list[int] = []
+        helper: list[int] = []
+        for i in indices:
+            is_helper = self.linked.op_of[i] in helpers or self.linked.trace.gpu_events[i].kind != "kernel"
+            (helper if is_helper else norm).append(i)
+        return tuple(norm), tuple(helper)
+
+    def _shown(self, norm_chain: list[int]) -> int:
+        child = _NAMED_AFTER_CHILD.get(self.ops[norm_chain[0]].name)
+        return next((i for i in norm_chain if self.ops[i].name == child), norm_chain[0])
