@@ -34,18 +34,9 @@ _RMS_PARTS = ("mean", "pow", "rsqrt", "mul")
 # Views move nothing.
 _VIEWS = frozenset(
     (
-        "view",
-        "_unsafe_view",
-        "reshape",
-        "transpose",
-        "permute",
-        "t",
-        "unsqueeze",
-        "squeeze",
-        "expand",
-        "slice",
+        *("view", "_unsafe_view", "reshape", "transpose", "permute", "t", "unsqueeze", "squeeze", "expand"),
+        *("slice", "split", "chunk", "select", "alias", "detach", "as", "unbind", "getitem"),
     )
-    + ("split", "chunk", "select", "alias", "detach", "as", "unbind", "getitem")
 )
 ANOTHER_ADD = "possibly another add"
 NO_ARGUMENTS = "no tensors recorded for the compiled kernel"

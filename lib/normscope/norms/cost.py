@@ -20,6 +20,7 @@ _T = TypeVar("_T")
 _GRADIENTS = ("dx", "dweight", "dbias")
 _STATISTIC_BYTES = 4
 _GATHERED = ("mean", "invstd", "sum_dy", "sum_dy_xmu", "counts")
+_ROPE_PARAMETERS = ("query_weight", "key_weight", "angles", "positions")
 _INSTANCE_NORM = "aten::instance_norm"
 
 

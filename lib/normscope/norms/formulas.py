@@ -58,7 +58,7 @@ class Formula(msgspec.Struct, frozen=True):
 
 
 def formula(row: NormRow) -> Formula | None:
-    """Return the formulas of ``row`` in words, read from their docstrings; None where bytes aren't counted."""
+    """Return the formulas of ``row`` in words, from their docstrings; None where bytes aren't counted."""
     if not row.bytes:
         return None
     paragraphs = _paragraphs(BYTES[row.bytes])

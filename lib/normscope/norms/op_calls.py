@@ -113,7 +113,7 @@ class _Finder:
         )
 
     def _cost(self, chain: Sequence[int]) -> tuple[NormRow, NormCost]:
-        """Return what the call of ``chain`` (norm ops, outermost first) computes and costs; equal ones once."""
+        """Return what the call of ``chain`` (norm ops, outermost first) computes and costs."""
         named = [(self.ops[i].name, self.ops[i].args()) for i in chain]
         forward = self._forward(chain[0]) if self.catalog.of_op(named[-1][0])[0].from_forward else None
         key = repr((named, forward))  # the recorded text differs from call to call
@@ -125,7 +125,7 @@ class _Finder:
         return self.costs[key]
 
     def _forward(self, op: int) -> tuple[NormRow, OpArgs] | None:
-        """Return row and inputs of the norm op whose backward pass ``op`` is, be it that op or one around it."""
+        """Return row and inputs of the norm op whose backward pass ``op`` is."""
         for index in self.linked.chain(self.linked.forward_op(op)):
             args = self.ops[index].args()
             row = self.catalog.layout(self.ops[index].name, args.types)
