@@ -29,13 +29,34 @@ SPEEDUP = "speedup (trace2/trace1)"
 DELTA = "delta_us (trace2 - trace1)"
 COUNT_TRACE2 = "lca_count_trace2"
 TIME_TRACE2 = "lca_total_kernel_time_trace2_us"
+# Of run directories that normscope made from a trace.
+VARIANT = "norm_variant"
+FOUND_BY = "found_by"
+EVIDENCE = "evidence"
+FUSED_WITH = "fused_with"
+UPPER_BOUND = "is_upper_bound"
+DATA_LAUNCHED = "Data Launched (MB)"
+LIMITS = "limits"
+MAIN_KERNEL = "main_kernel"
+MAIN_KERNEL_PERCENT = "main_kernel_percent"
+WORKGROUPS = "workgroups"
+MULTIPROCESSORS = "multiprocessors"
+AT_PEAK = "At Peak (µs)"
+SHORTEST_KERNELS = "Shortest Kernels (µs)"
+LAST_LEVEL_CACHE = "last_level_cache_bytes"
+ATTAINABLE = "attainable_percent"
 
 STANDALONE_COLUMNS = (
     *(NAME, OPERATION_COUNT, TIME_SUM, TIME_MEAN, TIME_STD, FLOPS_PER_BYTE, TFLOPS, TB_S, COMPUTE_SPEC),
     *(ROOFLINE_BOUND, PCT_ROOFLINE, INPUT_DIMS, INPUT_TYPE, KERNEL_DETAILS, CALL_STACK, ENTRY_POINT),
 )
 COMPARATIVE_COLUMNS = (SPEEDUP, DELTA, COUNT_TRACE2, TIME_TRACE2)
-WANTED_COLUMNS = frozenset((*STANDALONE_COLUMNS, *COMPARATIVE_COLUMNS, COUNT, DATA_MOVED))
+TRACE_COLUMNS = (
+    *(VARIANT, FOUND_BY, EVIDENCE, FUSED_WITH, UPPER_BOUND, DATA_LAUNCHED, LIMITS, MAIN_KERNEL),
+    *(MAIN_KERNEL_PERCENT, WORKGROUPS, MULTIPROCESSORS, AT_PEAK, SHORTEST_KERNELS, LAST_LEVEL_CACHE),
+    ATTAINABLE,
+)
+WANTED_COLUMNS = frozenset((*STANDALONE_COLUMNS, *COMPARATIVE_COLUMNS, *TRACE_COLUMNS, COUNT, DATA_MOVED))
 
 Numbers = list[float | None]
 
@@ -68,6 +89,21 @@ class OpColumns(msgspec.Struct, frozen=True, kw_only=True):
     delta_us: Numbers
     count_trace2: list[int | None]
     time_trace2_us: Numbers
+    variant: Cells
+    found_by: Cells
+    evidence: Cells
+    fused_with: Cells
+    is_upper_bound: Cells
+    data_launched_mib: Numbers
+    limits: Cells
+    main_kernel: Cells
+    main_kernel_percent: Numbers
+    workgroups: list[int | None]
+    multiprocessors: list[int | None]
+    at_peak_us: Numbers
+    shortest_kernel_us: Numbers
+    last_level_cache_bytes: Numbers
+    attainable_percent: Numbers
     has_operation_count: bool
     has_entry_point: bool
 
@@ -104,6 +140,21 @@ def op_columns(table: OpsTable) -> OpColumns:
         delta_us=table.numbers(DELTA),
         count_trace2=_counts(table, COUNT_TRACE2),
         time_trace2_us=_not_negative(table, TIME_TRACE2),
+        variant=table.text(VARIANT),
+        found_by=table.text(FOUND_BY),
+        evidence=table.text(EVIDENCE),
+        fused_with=table.text(FUSED_WITH),
+        is_upper_bound=table.text(UPPER_BOUND),
+        data_launched_mib=_not_negative(table, DATA_LAUNCHED),
+        limits=table.text(LIMITS),
+        main_kernel=table.text(MAIN_KERNEL),
+        main_kernel_percent=_not_negative(table, MAIN_KERNEL_PERCENT),
+        workgroups=_counts(table, WORKGROUPS),
+        multiprocessors=_counts(table, MULTIPROCESSORS),
+        at_peak_us=_not_negative(table, AT_PEAK),
+        shortest_kernel_us=_not_negative(table, SHORTEST_KERNELS),
+        last_level_cache_bytes=_not_negative(table, LAST_LEVEL_CACHE),
+        attainable_percent=_not_negative(table, ATTAINABLE),
         has_operation_count=OPERATION_COUNT in table.columns,
         has_entry_point=ENTRY_POINT in table.columns,
     )

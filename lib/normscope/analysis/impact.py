@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from msgspec import UNSET
 
-from normscope.analysis.models import CategoryFinding, EstimateMethod, ImpactEstimate, Operation, Scope
+from normscope.analysis.models import CategoryFinding, EstimateMethod, ImpactEstimate, Kind, Operation, Scope
 
 QUANTIFIED_FACTORS = (0.75, 0.875, 1.0)
 MIN_ESTIMATE = 0.01
@@ -60,6 +60,7 @@ def _estimate(
         library=op.library,
         time_ms=op.time_ms,
         variant=op.variant,
+        kind=op.kind,
         operation_index=index,
     )
 
@@ -82,6 +83,7 @@ def _heuristic(index: int, op: Operation, category: str) -> ImpactEstimate | Non
         time_ms=op.time_ms,
         percent_of_total=share,
         variant=op.variant,
+        kind=op.kind,
         operation_index=index,
     )
 
@@ -104,19 +106,24 @@ def efficiency_band(percent: float | None) -> str:
 
 
 class _Cause(NamedTuple):
-    """What the members of a finding have in common; ``key`` is a library, or a heuristic one's operation."""
+    """What the members of a finding have in common; ``key`` is a library, or a heuristic one's operation.
+
+    The contract groups by all but ``kind``, which is ``norm`` for every row of TraceLens.
+    """
 
     method: EstimateMethod
     bound_type: str
     key: str
     band: str
+    kind: Kind
 
 
 def _cause(estimate: ImpactEstimate, scope: Scope) -> _Cause:
     if estimate.estimate_method == "heuristic":
-        return _Cause("heuristic", UNMODELED, estimate.operation, UNKNOWN_BAND)
+        return _Cause("heuristic", UNMODELED, estimate.operation, UNKNOWN_BAND, estimate.kind)
     band = COMPARATIVE_BAND if scope == "comparative" else efficiency_band(estimate.efficiency_pct)
-    return _Cause("quantified", estimate.bound_type or "unknown", estimate.library or UNKNOWN_LIBRARY, band)
+    bound_type, library = estimate.bound_type or "unknown", estimate.library or UNKNOWN_LIBRARY
+    return _Cause("quantified", bound_type, library, band, estimate.kind)
 
 
 def _finding(cause: _Cause, members: list[ImpactEstimate], rank: int) -> CategoryFinding:
@@ -133,6 +140,7 @@ def _finding(cause: _Cause, members: list[ImpactEstimate], rank: int) -> Categor
         member_count=len(members),
         members=tuple(members),
         rank=rank,
+        kind=cause.kind,
     )
 
 

@@ -16,6 +16,10 @@ SCHEMA_VERSION = "1.0"
 Scope = Literal["standalone", "comparative"]
 Direction = Literal["forward", "backward", "unknown"]
 Variant = Literal["BatchNorm", "LayerNorm", "GroupNorm", "InstanceNorm", "RMSNorm", "Other"]
+FoundBy = Literal["op", "compiled", "eager", "kernel"]
+Kind = Literal["norm", "unfused", "compiled"]
+Evidence = Literal["trace", "source", "unverified"]
+Bound = Literal["under-filled", "launch-bound", "cache-resident", "two-pass"]
 EstimateMethod = Literal["quantified", "heuristic"]
 Number = int | float
 
@@ -35,10 +39,32 @@ class Efficiency(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     is_anomaly: bool
 
 
+class Limits(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What bounds an operation besides memory and arithmetic, by the trace and the registry of GPUs.
+
+    ``workgroups`` are those that the launch of the main kernel starts, ``busy_percent`` is the share of the
+    GPU's ``multiprocessors`` that they can keep busy. ``at_peak_us`` is the time of a call's bytes at peak
+    bandwidth. ``attainable_percent`` is what is left of the roofline where inputs are read twice from memory.
+    """
+
+    bounds: tuple[Bound, ...]
+    workgroups: int | None
+    multiprocessors: int | None
+    busy_percent: float | None
+    at_peak_us: float | None
+    shortest_kernel_us: float | None
+    last_level_cache_bytes: float | None
+    attainable_percent: float | None
+
+
 class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One operation signature: an op with its shapes and types, and all its calls.
 
-    The keys from ``variant`` on are normscope's own.
+    The keys from ``variant`` on are normscope's own. ``kind`` is ``unfused`` for a norm that runs as a chain
+    of small kernels (``bytes_launched_per_call`` is what these move, ``bytes_moved_per_call`` what one fused
+    kernel would), and ``compiled`` for one inside a compiler's kernel. Where ``is_upper_bound``, the time is
+    that of the norm and of what it is fused with. ``main_kernel`` holds most of the time of a call that has
+    several kernels.
     """
 
     name: str
@@ -69,12 +95,21 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     kernel_time_mean_us: float | None
     kernel_time_std_us: float | None
     bytes_moved_per_call: float | None
+    kind: Kind
+    found_by: FoundBy | UnsetType = UNSET
+    evidence: Evidence | UnsetType = UNSET
+    fused_with: tuple[str, ...] = ()
+    is_upper_bound: bool = False
+    bytes_launched_per_call: float | None = None
+    main_kernel: str | UnsetType = UNSET
+    main_kernel_percent: float | UnsetType = UNSET
+    limits: Limits | UnsetType = UNSET
 
 
 class ImpactEstimate(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What one operation could save, as a share of end-to-end time in percent.
 
-    ``variant`` and ``operation_index`` (the place in ``operations[]``) are normscope's own.
+    ``variant``, ``kind`` and ``operation_index`` (the place in ``operations[]``) are normscope's own.
     """
 
     operation: str
@@ -90,11 +125,15 @@ class ImpactEstimate(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     time_ms: float
     percent_of_total: float | UnsetType = UNSET
     variant: Variant
+    kind: Kind
     operation_index: int
 
 
 class CategoryFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """A group of estimates that share a cause; this list alone decides which findings exist."""
+    """A group of estimates that share a cause; this list alone decides which findings exist.
+
+    ``kind`` is normscope's own.
+    """
 
     bound_type: str
     library: str
@@ -107,6 +146,7 @@ class CategoryFinding(msgspec.Struct, frozen=True, kw_only=True):
     member_count: int
     members: tuple[ImpactEstimate, ...]
     rank: int
+    kind: Kind
 
 
 class CategorySpecific(msgspec.Struct, frozen=True, kw_only=True):

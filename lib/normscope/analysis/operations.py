@@ -12,8 +12,9 @@ from normscope.analysis.arguments import render_arguments
 from normscope.analysis.call_stack import CallStack, call_chain, read_call_stack
 from normscope.analysis.columns import Numbers, OpColumns
 from normscope.analysis.efficiency import judge_rows
-from normscope.analysis.models import Direction, Efficiency, Operation, Scope
+from normscope.analysis.models import Direction, Efficiency, Operation, Scope, Variant
 from normscope.analysis.names import kernel_names, norm_direction, norm_library, norm_variant
+from normscope.analysis.traced import TracedKeys, traced_keys
 from normscope.inputs.metadata import Metadata
 
 HIGH_VARIANCE_ABOVE = 1.0
@@ -41,6 +42,8 @@ class _Derived(NamedTuple):
     stacks: list[CallStack]
     call_chains: list[tuple[str, ...] | UnsetType]
     bytes_moved: Numbers
+    variants: list[Variant]
+    traced: list[TracedKeys]
     direction: Direction
     is_comparative: bool
 
@@ -78,6 +81,8 @@ def _derive(
         stacks=stacks,
         call_chains=_call_chains(columns),
         bytes_moved=_bytes_moved(columns),
+        variants=list(map(_variant, names, columns.variant)),
+        traced=traced_keys(columns),
         direction=norm_direction(category),
         is_comparative=scope == "comparative",
     )
@@ -112,12 +117,18 @@ def _operation(i: int, columns: OpColumns, derived: _Derived) -> Operation:
         kernel_name_trunc=stack.kernel_name_trunc,
         module_chain=stack.module_chain,
         call_chain=derived.call_chains[i],
-        variant=norm_variant(name),
+        variant=derived.variants[i],
         direction=derived.direction if own_direction == "unknown" else own_direction,
         kernel_time_mean_us=columns.time_mean_us[i],
         kernel_time_std_us=columns.time_std_us[i],
         bytes_moved_per_call=derived.bytes_moved[i],
+        **derived.traced[i],
     )
+
+
+def _variant(name: str, recorded: str | None) -> Variant:
+    """Return the variant: as the table says, else as the name does."""
+    return norm_variant(recorded or name)
 
 
 def _counts(columns: OpColumns) -> list[int]:

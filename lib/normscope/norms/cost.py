@@ -21,6 +21,7 @@ _GRADIENTS = ("dx", "dweight", "dbias")
 _STATISTIC_BYTES = 4
 _GATHERED = ("mean", "invstd", "sum_dy", "sum_dy_xmu", "counts")
 _ROPE_PARAMETERS = ("query_weight", "key_weight", "angles", "positions")
+_ROW_VARIANTS = ("LayerNorm", "RMSNorm")
 _INSTANCE_NORM = "aten::instance_norm"
 
 
@@ -45,6 +46,12 @@ class NormCost(msgspec.Struct, frozen=True):
         Whether batch statistics are used; ``None`` where that can't be told or has no meaning.
     output_mask
         Which gradients a backward call computes, in the order of the op.
+    x_size_bytes
+        Size of the normalized tensor.
+    row_bytes
+        Size of one normalized row, for the variants that work along rows; ``None`` elsewhere.
+    reread_bytes
+        What is read a second time by nature; ``None`` where nothing is, or that can't be told.
     missing_reason
         Why ``bytes_moved`` is ``None``. It may hold text from the trace.
     """
@@ -58,6 +65,9 @@ class NormCost(msgspec.Struct, frozen=True):
     has_bias: bool | None = None
     training: bool | None = None
     output_mask: tuple[bool, ...] | None = None
+    x_size_bytes: int | None = None
+    row_bytes: int | None = None
+    reread_bytes: int | None = None
     missing_reason: str | None = None
 
     @property
@@ -146,6 +156,17 @@ class _Call(msgspec.Struct, frozen=True):
         """Return the bytes of the tensors in ``roles``, each counted once."""
         found = map(self.optional, roles)
         return sum(tensor.elements * tensor.element_bytes for tensor in found if tensor)
+
+    def row_bytes(self) -> int:
+        """Return the bytes of one normalized row of x."""
+        return _normalized(self) * self.x.element_bytes
+
+    def reread_bytes(self) -> int | None:
+        """Return the bytes of the inputs that are read twice; batch norm does so while it trains."""
+        has_flag = self.row.training is not None or "training" in self.row.roles
+        if has_flag and not self.training:
+            return None
+        return self.argument_bytes(self.row.reads_twice.split()) or None
 
     def returned_bytes(self) -> int:
         """Return the bytes of the tensors that the op makes."""
@@ -268,6 +289,11 @@ def norm_cost(row: NormRow | None, args: OpArgs, forward: tuple[NormRow, OpArgs]
         has_bias=_known(lambda: call.optional("bias") is not None),
         training=_known(lambda: call.training) if has_flag else None,
         output_mask=_known(call.output_mask) if row.direction == "backward" else None,
+        x_size_bytes=x.elements * x.element_bytes if x else None,
+        row_bytes=_known(lambda: _normalized(call) * call.x.element_bytes)
+        if _works_along_rows(row)
+        else None,
+        reread_bytes=_known(call.reread_bytes),
         missing_reason=reason,
     )
 

@@ -8,6 +8,7 @@ from normscope.hardware.registry import Peaks
 from normscope.trace.events import GpuEvent
 from normscope.trace.link import LinkedTrace
 from normscope.trace.nesting import NONE
+from normscope.tracerun.limits import Limits, TracedDevice, limits
 from normscope.tracerun.signatures import Signature, Spread, rates, roofline, spread
 
 _BYTES_PER_MIB = 1024.0 * 1024.0
@@ -20,7 +21,9 @@ _SUFFIXES = {"mean": "mean", "std": "std", "median": "median", "min": "least", "
 Cells = dict[str, object]
 
 
-def ops_table(linked: LinkedTrace, rows: Sequence[Signature], peaks: Peaks | None) -> bytes:
+def ops_table(
+    linked: LinkedTrace, rows: Sequence[Signature], peaks: Peaks | None, device: TracedDevice
+) -> bytes:
     """Return the CSV of ``rows``, all of one category: UTF-8, one row a signature, longest first.
 
     A cell that isn't known is empty. Times are in µs, data moved in MiB per call.
@@ -41,6 +44,7 @@ def ops_table(linked: LinkedTrace, rows: Sequence[Signature], peaks: Peaks | Non
                 "enhanced_category": row.category,
                 "display_name": _OP_CATEGORY[row.category],
                 **_own_cells(linked.trace.gpu_events, row),
+                **_limit_cells(limits(linked.trace.gpu_events, row, device)),
             }
         )
     text = io.StringIO(newline="")
@@ -185,6 +189,20 @@ def _own_cells(events: Sequence[GpuEvent], row: Signature) -> Cells:
         "fused_with": " | ".join(row.first.fuses),
         "is_upper_bound": row.first.is_upper_bound,
         "Data Launched (MB)": _mib(row.first.launched_bytes),
+    }
+
+
+def _limit_cells(found: Limits) -> Cells:
+    return {
+        "limits": " | ".join(found.bounds),
+        "main_kernel": found.main_kernel,
+        "main_kernel_percent": found.main_kernel_percent,
+        "workgroups": found.workgroups,
+        "multiprocessors": found.multiprocessors,
+        "At Peak (µs)": found.at_peak_us,
+        "Shortest Kernels (µs)": found.shortest_kernel_us,
+        "last_level_cache_bytes": found.last_level_cache_bytes,
+        "attainable_percent": found.attainable_percent,
     }
 
 

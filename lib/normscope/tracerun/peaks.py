@@ -29,12 +29,15 @@ class TracedGpu(msgspec.Struct, frozen=True, kw_only=True):
 
     ``peaks`` is None where it isn't; ``message`` says how it was told, or how to give it.
     ``achievable_gbps`` is the best published bandwidth in GB/s, shown beside the peak.
+    ``multiprocessors`` and ``last_level_cache_bytes`` are those of the registry.
     """
 
     peaks: Peaks | None
     key: str | None
     achievable_gbps: float | None
     message: str
+    multiprocessors: int | None = None
+    last_level_cache_bytes: int | None = None
     is_simulated: bool = False
 
 
@@ -77,7 +80,12 @@ def _of_registry(found: Gpu, kind: PeakKind, message: str) -> TracedGpu:
         message = f"{message} No {kind} bandwidth of {found.name} is published; {HOW_TO_GIVE}."
     achievable = found.achievable_bandwidth_gbps
     return TracedGpu(
-        peaks=peaks, key=found.key, achievable_gbps=achievable.value if achievable else None, message=message
+        peaks=peaks,
+        key=found.key,
+        achievable_gbps=achievable.value if achievable else None,
+        message=message,
+        multiprocessors=int(found.units.value) if found.units else None,
+        last_level_cache_bytes=found.last_level_cache_bytes,
     )
 
 

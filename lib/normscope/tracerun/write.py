@@ -22,6 +22,7 @@ from normscope.trace.read import read_trace
 from normscope.trace.source import Progress
 from normscope.trace.timeline import Timeline, gpu_timeline
 from normscope.tracerun.coverage import coverage
+from normscope.tracerun.limits import traced_device
 from normscope.tracerun.ops_table import bare_module, ops_table
 from normscope.tracerun.peaks import GpuChoice, TracedGpu, find_gpu
 from normscope.tracerun.signatures import CATEGORIES, Signature, signatures
@@ -110,6 +111,7 @@ def _write(  # noqa: PLR0913, PLR0917 - everything that is written
     summary: TraceSummary,
 ) -> None:
     common = _common_metadata(timeline, found, summary)
+    device = traced_device(linked.trace, found)
     entries = []
     for category in CATEGORIES.values():
         own = [row for row in rows if row.category == category]
@@ -118,7 +120,7 @@ def _write(  # noqa: PLR0913, PLR0917 - everything that is written
             _remove_older(paths)
             continue
         kernel_us = sum(row.kernel_us for row in own)
-        write_atomically(paths.ops_csv, ops_table(linked, own, found.peaks))
+        write_atomically(paths.ops_csv, ops_table(linked, own, found.peaks, device))
         metadata = common | {
             "category": _DISPLAY_NAMES[category],
             "category_name": category,
