@@ -290,9 +290,7 @@ def norm_cost(row: NormRow | None, args: OpArgs, forward: tuple[NormRow, OpArgs]
         training=_known(lambda: call.training) if has_flag else None,
         output_mask=_known(call.output_mask) if row.direction == "backward" else None,
         x_size_bytes=x.elements * x.element_bytes if x else None,
-        row_bytes=_known(lambda: _normalized(call) * call.x.element_bytes)
-        if _works_along_rows(row)
-        else None,
+        row_bytes=_known(call.row_bytes) if row.variant in _ROW_VARIANTS else None,
         reread_bytes=_known(call.reread_bytes),
         missing_reason=reason,
     )
