@@ -40,6 +40,7 @@ LIMITS = "limits"
 MAIN_KERNEL = "main_kernel"
 MAIN_KERNEL_PERCENT = "main_kernel_percent"
 WORKGROUPS = "workgroups"
+WORKGROUP_THREADS = "workgroup_threads"
 MULTIPROCESSORS = "multiprocessors"
 AT_PEAK = "At Peak (µs)"
 SHORTEST_KERNELS = "Shortest Kernels (µs)"
@@ -53,8 +54,8 @@ STANDALONE_COLUMNS = (
 COMPARATIVE_COLUMNS = (SPEEDUP, DELTA, COUNT_TRACE2, TIME_TRACE2)
 TRACE_COLUMNS = (
     *(VARIANT, FOUND_BY, EVIDENCE, FUSED_WITH, UPPER_BOUND, DATA_LAUNCHED, LIMITS, MAIN_KERNEL),
-    *(MAIN_KERNEL_PERCENT, WORKGROUPS, MULTIPROCESSORS, AT_PEAK, SHORTEST_KERNELS, LAST_LEVEL_CACHE),
-    ATTAINABLE,
+    *(MAIN_KERNEL_PERCENT, WORKGROUPS, WORKGROUP_THREADS, MULTIPROCESSORS, AT_PEAK, SHORTEST_KERNELS),
+    *(LAST_LEVEL_CACHE, ATTAINABLE),
 )
 WANTED_COLUMNS = frozenset((*STANDALONE_COLUMNS, *COMPARATIVE_COLUMNS, *TRACE_COLUMNS, COUNT, DATA_MOVED))
 
@@ -99,6 +100,7 @@ class OpColumns(msgspec.Struct, frozen=True, kw_only=True):
     main_kernel: Cells
     main_kernel_percent: Numbers
     workgroups: list[int | None]
+    workgroup_threads: list[int | None]
     multiprocessors: list[int | None]
     at_peak_us: Numbers
     shortest_kernel_us: Numbers
@@ -150,6 +152,7 @@ def op_columns(table: OpsTable) -> OpColumns:
         main_kernel=table.text(MAIN_KERNEL),
         main_kernel_percent=_not_negative(table, MAIN_KERNEL_PERCENT),
         workgroups=_counts(table, WORKGROUPS),
+        workgroup_threads=_counts(table, WORKGROUP_THREADS),
         multiprocessors=_counts(table, MULTIPROCESSORS),
         at_peak_us=_not_negative(table, AT_PEAK),
         shortest_kernel_us=_not_negative(table, SHORTEST_KERNELS),

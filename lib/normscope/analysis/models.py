@@ -49,6 +49,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     bounds: tuple[Bound, ...]
     workgroups: int | None
+    workgroup_threads: int | None
     multiprocessors: int | None
     busy_percent: float | None
     at_peak_us: float | None

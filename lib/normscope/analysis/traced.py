@@ -49,6 +49,7 @@ def _limits(row: int, columns: OpColumns) -> Limits:
     return Limits(
         bounds=tuple(bound for bound in get_args(Bound) if bound in _split(columns.limits[row])),
         workgroups=workgroups,
+        workgroup_threads=columns.workgroup_threads[row],
         multiprocessors=units,
         busy_percent=_rounded(min(100.0, 100.0 * workgroups / units) if workgroups and units else None),
         at_peak_us=columns.at_peak_us[row],

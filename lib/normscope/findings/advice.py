@@ -9,9 +9,13 @@ from normscope.findings.conditions import (
     is_group_norm,
     is_impossibly_slow,
     is_instance_norm,
+    is_launch_bound,
+    is_low,
     is_mixed,
     is_near_roofline,
+    is_partly_launch_bound,
     is_row_norm,
+    is_under_filled,
     varies,
 )
 from normscope.findings.layout import channels_last
@@ -26,7 +30,7 @@ from normscope.findings.phrases import (
     what,
 )
 from normscope.findings.subject import Subject
-from normscope.findings.wording import significant
+from normscope.findings.wording import plural, significant
 
 
 def _for_main_variant(s: Subject) -> str:
@@ -45,6 +49,14 @@ def _other_implementation(s: Subject) -> str:
     if s.finding.library == "PyTorch Native":
         return "compile the module with `torch.compile`, or try a library's kernel"
     return "compare with PyTorch's native kernel and with `torch.compile` at these shapes"
+
+
+def _fuse_the_small(s: Subject) -> str:
+    """Say what is right for the launch-bound ones among larger calls, else nothing."""
+    if not is_partly_launch_bound(s):
+        return ""
+    count = len(s.bounded("launch-bound"))
+    return f"; for {plural(count, 'launch-bound signature')} fuse norm, activation and residual instead"
 
 
 # Action: the first row that holds. What to do differs by cause, and the cause is tried in this order.
@@ -75,6 +87,28 @@ ACTIONS = (
         ),
     ),
     Sentence(
+        lambda s: s.finding.kind == "compiled" and not is_near_roofline(s),
+        lambda s: (
+            f"Tune the compiled kernels as a whole, of which the norm is a part: let "
+            '`torch.compile(mode="max-autotune")` try other configurations, and profile '
+            f"{op_name(s.lead.name)}."
+        ),
+    ),
+    Sentence(
+        lambda s: is_launch_bound(s) and is_fused(s),
+        lambda s: (
+            f"Batch the calls into fewer and larger ones rather than tune bandwidth: {calls_of(s)} move too "
+            "little to be bound by it."
+        ),
+    ),
+    Sentence(
+        is_launch_bound,
+        lambda s: (
+            "Fuse the norm with its neighbours, or batch the calls, rather than tune bandwidth: "
+            f"{calls_of(s)} move too little to be bound by it."
+        ),
+    ),
+    Sentence(
         lambda s: has_short_calls(s) and is_fused(s),
         lambda s: (
             f"Make fewer and larger calls, by batching: {calls_of(s)} are too short to fill the memory "
@@ -89,10 +123,24 @@ ACTIONS = (
         ),
     ),
     Sentence(
+        lambda s: is_under_filled(s) and can_change_layout(s),
+        lambda s: (
+            f"{_for_main_variant(s)}try channels-last layout ({channels_last(s.lead)}), which selects "
+            f"kernels that split each channel's reduction over many workgroups{_fuse_the_small(s)}."
+        ),
+    ),
+    Sentence(
+        lambda s: is_under_filled(s) and is_low(s),
+        lambda s: (
+            f"{_for_main_variant(s)}give the device more to do at a time, by larger batches or a kernel that "
+            f"splits each reduction over several workgroups: {_other_implementation(s)}{_fuse_the_small(s)}."
+        ),
+    ),
+    Sentence(
         can_change_layout,
         lambda s: (
             f"{_for_main_variant(s)}try channels-last layout ({channels_last(s.lead)}), "
-            "which lets these kernels read whole cache lines across channels."
+            f"which lets these kernels read whole cache lines across channels{_fuse_the_small(s)}."
         ),
     ),
     Sentence(

@@ -51,8 +51,53 @@ def is_far_below(s: Subject) -> bool:
 
 
 def has_short_calls(s: Subject) -> bool:
-    """Tell whether the costliest call is too short to fill the memory system."""
+    """Tell whether the costliest call is too short to fill the memory system.
+
+    Where the trace tells how short its kernels get, that decides; else a length that is short on any GPU.
+    """
+    if knows_shortest(s):
+        return is_launch_bound(s)
     return is_low(s) and s.call_us < SHORT_CALL_US
+
+
+def knows_shortest(s: Subject) -> bool:
+    """Tell whether the bytes of the costliest call can be held against the shortest kernels of the trace."""
+    return s.limits is not None and None not in (s.limits.at_peak_us, s.limits.shortest_kernel_us)
+
+
+def is_launch_bound(s: Subject) -> bool:
+    """Tell whether calls that need less than the shortest kernels take at least half of the time."""
+    return is_low(s) and s.bounded_percent("launch-bound") >= 100 * _MOST
+
+
+def is_partly_launch_bound(s: Subject) -> bool:
+    """Tell whether some calls need less than the shortest kernels, but these are not most of the time."""
+    return is_low(s) and bool(s.bounded("launch-bound")) and not is_launch_bound(s)
+
+
+def is_under_filled(s: Subject) -> bool:
+    """Tell whether the costliest operation starts fewer workgroups than there are compute units."""
+    return s.limits is not None and "under-filled" in s.limits.bounds
+
+
+def is_cache_resident(s: Subject) -> bool:
+    """Tell whether the bytes of a call of the costliest operation fit the last-level cache."""
+    return s.limits is not None and "cache-resident" in s.limits.bounds
+
+
+def is_two_pass(s: Subject) -> bool:
+    """Tell whether the costliest operation reads its input twice."""
+    return s.limits is not None and "two-pass" in s.limits.bounds
+
+
+def is_upper_bound(s: Subject) -> bool:
+    """Tell whether other work is fused into the kernels of some operation."""
+    return any(op.is_upper_bound for op in s.operations)
+
+
+def has_main_kernel(s: Subject) -> bool:
+    """Tell whether a call of the costliest operation has several kernels, and which one matters most."""
+    return isinstance(s.lead.main_kernel, str) and isinstance(s.lead.main_kernel_percent, float)
 
 
 def has_long_calls(s: Subject) -> bool:
@@ -178,8 +223,8 @@ def saves(s: Subject) -> bool:
 
 
 def is_fused(s: Subject) -> bool:
-    """Tell whether the name of the costliest op says that it does more than the norm."""
-    return _FUSED_NAME.search(s.lead.name) is not None
+    """Tell whether the costliest op does more than the norm, as the catalog or else its name says."""
+    return bool(s.lead.fused_with) or _FUSED_NAME.search(s.lead.name) is not None
 
 
 def can_fuse(s: Subject) -> bool:

@@ -2,6 +2,8 @@
 
 from msgspec import UNSET
 
+from normscope.findings.conditions import is_cache_resident, is_under_filled
+from normscope.findings.limits import beyond_peak, idle
 from normscope.findings.phrases import (
     Prose,
     Sentence,
@@ -17,11 +19,19 @@ from normscope.findings.phrases import (
     where,
 )
 from normscope.findings.subject import Subject
-from normscope.findings.wording import data_size, duration, plural, sentence_case, significant, verb
+from normscope.findings.wording import counted, data_size, duration, plural, sentence_case, significant, verb
 
 WARNING = (
     "> ⚠ This estimate comes from the operation's share of end-to-end time, "
     "because there is no performance model for it."
+)
+WARNING_CACHED = (
+    "> ⚠ This estimate comes from the operation's share of end-to-end time, "
+    "because its data fit the last-level cache, so the memory roofline is no performance model for it."
+)
+WARNING_NO_OP = (
+    "> ⚠ This estimate comes from the operation's share of end-to-end time, because only the kernel's name "
+    "is known, so there is no performance model for it."
 )
 WARNING_ANOMALY = (
     "> ⚠ This estimate comes from the operation's share of end-to-end time, "
@@ -34,17 +44,11 @@ WARNING_PEAK = (
 
 
 def _warning(s: Subject) -> str:
-    if _is_anomaly(s):
-        return WARNING_ANOMALY
-    return WARNING_PEAK if _lacks_only_peak(s) else WARNING
+    return first(WARNINGS, s)
 
 
 def _title(s: Subject) -> str:
-    if _is_anomaly(s):
-        return f"{op_name(s.lead.name)} measured faster than its roofline"
-    if _lacks_only_peak(s):
-        return f"{op_name(s.lead.name)} on a GPU whose peak is not known"
-    return f"{op_name(s.lead.name)} without a performance model"
+    return first(TITLES, s)
 
 
 def _insight(s: Subject) -> str:
@@ -67,6 +71,16 @@ def _lacks_only_peak(s: Subject) -> bool:
     )
 
 
+def _runs_from_cache(s: Subject) -> bool:
+    """Tell whether it beats the memory peak because its data fit the last-level cache."""
+    return _is_anomaly(s) and is_cache_resident(s)
+
+
+def _has_no_op(s: Subject) -> bool:
+    """Tell whether only the names of kernels are known."""
+    return all(op.found_by == "kernel" and op.args is UNSET for op in s.operations)
+
+
 def _lacks_shapes(s: Subject) -> bool:
     return all(op.args is UNSET for op in s.operations)
 
@@ -79,7 +93,30 @@ def _spends(s: Subject) -> str:
     )
 
 
+WARNINGS = (
+    Sentence(_runs_from_cache, lambda _: WARNING_CACHED),
+    Sentence(_is_anomaly, lambda _: WARNING_ANOMALY),
+    Sentence(_lacks_only_peak, lambda _: WARNING_PEAK),
+    Sentence(_has_no_op, lambda _: WARNING_NO_OP),
+    Sentence(always, lambda _: WARNING),
+)
+
+TITLES = (
+    Sentence(_runs_from_cache, lambda s: f"{op_name(s.lead.name)} runs from the last-level cache"),
+    Sentence(_is_anomaly, lambda s: f"{op_name(s.lead.name)} measured faster than its roofline"),
+    Sentence(_lacks_only_peak, lambda s: f"{op_name(s.lead.name)} on a GPU whose peak is not known"),
+    Sentence(_has_no_op, lambda s: f"{op_name(s.lead.name)} known by its kernel name alone"),
+    Sentence(always, lambda s: f"{op_name(s.lead.name)} without a performance model"),
+)
+
 INSIGHTS = (
+    Sentence(
+        _runs_from_cache,
+        lambda s: (
+            f"{_spends(s)}, at {significant(max(s.efficiencies))}% of the memory roofline: "
+            "its data fit the last-level cache."
+        ),
+    ),
     Sentence(
         _is_anomaly,
         lambda s: (
@@ -98,6 +135,13 @@ INSIGHTS = (
 
 ACTIONS = (
     Sentence(
+        _runs_from_cache,
+        lambda _: (
+            "Leave its bandwidth alone: what is left to gain is in fewer launches, "
+            "by fusing the norm with its neighbours."
+        ),
+    ),
+    Sentence(
         _is_anomaly,
         lambda _: (
             "Check the measurement before tuning: the kernel time, the bytes counted for these shapes, "
@@ -109,6 +153,13 @@ ACTIONS = (
         lambda _: (
             "Give the GPU with `--gpu KEY` (`normscope gpus` lists the keys) or its peaks with "
             "`--gpu-file FILE` where the trace is read, so that bandwidth can be held against them."
+        ),
+    ),
+    Sentence(
+        _has_no_op,
+        lambda _: (
+            "Record the warm-up or the graph's capture with shapes (`record_shapes=True`), and give its "
+            "folder with `--capture`, so that bytes and efficiency can be worked out."
         ),
     ),
     Sentence(
@@ -140,6 +191,8 @@ IDENTIFICATION = (
 def _why(s: Subject) -> str:
     if _is_anomaly(s):
         return "measured above 110% of roofline"
+    if _has_no_op(s):
+        return "found by the kernel's name, with no op that tells its shapes"
     if _lacks_only_peak(s):
         return "no efficiency in the table, because the GPU's peak is not known"
     return "no efficiency in the table"
@@ -169,8 +222,10 @@ REASONS = (
             f"{significant(_bandwidth(s) or 0)} TB/s{_of_peak(s)}."
         ),
     ),
+    Sentence(is_under_filled, idle),
+    Sentence(_runs_from_cache, beyond_peak),
     Sentence(
-        _is_anomaly,
+        lambda s: _is_anomaly(s) and not _runs_from_cache(s),
         lambda _: (
             "More than the roofline means that the time is too short, the bytes are counted too high, "
             "the data stayed in a cache, or the peak is not this device's."
@@ -188,7 +243,13 @@ REASONS = (
 
 RESOLUTIONS = (
     Sentence(
-        _is_anomaly,
+        _runs_from_cache,
+        lambda s: (
+            f"Each call that is fused away saves a launch; this trace holds {counted(s.calls, 'such call')}."
+        ),
+    ),
+    Sentence(
+        lambda s: _is_anomaly(s) and not _runs_from_cache(s),
         lambda _: "Once time, bytes and peak agree, the finding turns into a measured one, or goes away.",
     ),
     Sentence(

@@ -16,6 +16,7 @@ from normscope.findings.heuristic import HEURISTIC
 from normscope.findings.phrases import Prose, paragraph
 from normscope.findings.standalone import STANDALONE
 from normscope.findings.subject import Subject, subject_of
+from normscope.findings.unfused import UNFUSED
 
 RECOMMENDATIONS = "## Recommendations"
 DETAILS = "## Detailed Analysis"
@@ -75,7 +76,9 @@ def prose_of(subject: Subject) -> Prose:
     """Return the sentences that fit the kind of a finding."""
     if subject.finding.estimate_method == "heuristic":
         return HEURISTIC
-    return COMPARATIVE if subject.metrics.comparison_scope == "comparative" else STANDALONE
+    if subject.metrics.comparison_scope == "comparative":
+        return COMPARATIVE
+    return UNFUSED if subject.finding.kind == "unfused" else STANDALONE
 
 
 def _recommendation(s: Subject) -> str:

@@ -15,9 +15,14 @@ from normscope.findings.conditions import (
     has_some_zeros,
     is_compute_bound,
     is_far_below,
+    is_fused,
     is_impossibly_slow,
+    is_launch_bound,
     is_low,
     is_mixed,
+    is_partly_launch_bound,
+    is_under_filled,
+    knows_shortest,
     percent,
     saves,
     sits_in_a_narrow_band,
@@ -25,6 +30,13 @@ from normscope.findings.conditions import (
     small_shapes_are_slow,
     time_against_peak,
     tuning_comes_first,
+)
+from normscope.findings.limits import (
+    LIMIT_REASONS,
+    also_bounded,
+    fills_up,
+    launches_saved,
+    upper_bound_clause,
 )
 from normscope.findings.phrases import (
     Prose,
@@ -74,7 +86,7 @@ def _title(s: Subject) -> str:
 def _insight(s: Subject) -> str:
     if is_impossibly_slow(s):
         return f"{shapes_spend(s)}{of_gpu_time(s)} at a measured 0% of {limit(s)}, which can't be."
-    return f"{shapes_spend(s)}{of_gpu_time(s)} {achieved(s)}."
+    return f"{shapes_spend(s)}{upper_bound_clause(s)}{of_gpu_time(s)} {achieved(s)}{also_bounded(s)}."
 
 
 def _action(s: Subject) -> str:
@@ -166,6 +178,7 @@ REASONS = (
             "which hand their results on through memory."
         ),
     ),
+    *LIMIT_REASONS,
     Sentence(
         sits_in_a_narrow_band,
         lambda s: (
@@ -184,7 +197,7 @@ REASONS = (
         lambda s: f"{_by_size(s)}{_but_large_ones(s)}.",
     ),
     Sentence(
-        has_short_calls,
+        lambda s: has_short_calls(s) and not knows_shortest(s),
         lambda s: f"Calls of {duration(s.call_us)} are short against a kernel's start and end.",
     ),
     Sentence(
@@ -280,8 +293,13 @@ RESOLUTIONS = (
             "and the pass over memory between them."
         ),
     ),
+    Sentence(is_under_filled, fills_up),
     Sentence(
-        can_save_launches,
+        lambda s: (is_launch_bound(s) or is_partly_launch_bound(s)) and not is_fused(s),
+        launches_saved,
+    ),
+    Sentence(
+        lambda s: can_save_launches(s) and not knows_shortest(s),
         lambda s: (
             f"Each call that is fused away saves a launch; this trace holds {counted(s.calls, 'such call')}."
         ),

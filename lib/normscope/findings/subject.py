@@ -11,10 +11,12 @@ import msgspec
 from msgspec import UNSET
 
 from normscope.analysis.models import (
+    Bound,
     CategoryFinding,
     CategoryMetrics,
     Direction,
     ImpactEstimate,
+    Limits,
     Operation,
     Variant,
 )
@@ -106,6 +108,20 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     def gap_us(self) -> float:
         """Trace 1's time above trace 2's."""
         return sum(self.gaps_us)
+
+    @property
+    def limits(self) -> Limits | None:
+        """What bounds the costliest operation besides memory and arithmetic, where the trace tells."""
+        return None if self.lead.limits is UNSET else self.lead.limits
+
+    def bounded(self, bound: Bound) -> tuple[Operation, ...]:
+        """Return the operations that ``bound`` holds for, the costliest first."""
+        return tuple(op for op in self.operations if op.limits is not UNSET and bound in op.limits.bounds)
+
+    def bounded_percent(self, bound: Bound) -> float:
+        """Return their share of the time in percent."""
+        own_ms = sum(op.time_ms for op in self.bounded(bound))
+        return own_ms * 1e5 / self.time_us if self.time_us else 0.0
 
     @property
     def main_variant(self) -> Variant | None:

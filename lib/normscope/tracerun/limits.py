@@ -56,7 +56,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         twice by nature.
     main_kernel, main_kernel_percent
         The kernel with most of the time of a call of several kernels, and its share.
-    workgroups, multiprocessors
+    workgroups, workgroup_threads, multiprocessors
         Of the main kernel's launch, and of the GPU.
     at_peak_us, shortest_kernel_us
         Time of a call's bytes at peak bandwidth, and of the shortest kernels of the trace.
@@ -70,6 +70,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     main_kernel: str
     main_kernel_percent: float | None
     workgroups: int | None
+    workgroup_threads: int | None
     multiprocessors: int | None
     at_peak_us: float | None
     shortest_kernel_us: float | None
@@ -112,6 +113,7 @@ def limits(events: Sequence[GpuEvent], row: Signature, device: TracedDevice) -> 
         main_kernel=bare_kernel_name(main.name) if share is not None else "",
         main_kernel_percent=share,
         workgroups=workgroups,
+        workgroup_threads=prod(main.block) if main.block else None,
         multiprocessors=multiprocessors,
         at_peak_us=at_peak_us,
         shortest_kernel_us=device.shortest_kernel_us,

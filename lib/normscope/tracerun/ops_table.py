@@ -198,6 +198,7 @@ def _limit_cells(found: Limits) -> Cells:
         "main_kernel": found.main_kernel,
         "main_kernel_percent": found.main_kernel_percent,
         "workgroups": found.workgroups,
+        "workgroup_threads": found.workgroup_threads,
         "multiprocessors": found.multiprocessors,
         "At Peak (µs)": found.at_peak_us,
         "Shortest Kernels (µs)": found.shortest_kernel_us,
