@@ -2,6 +2,8 @@
 
 import re
 
+from msgspec import UNSET
+
 from normscope.analysis.models import Operation
 from normscope.findings.layout import channels_last, is_channels_last
 from normscope.findings.subject import Subject
@@ -82,7 +84,12 @@ def is_under_filled(s: Subject) -> bool:
 
 def is_cache_resident(s: Subject) -> bool:
     """Tell whether the bytes of a call of the costliest operation fit the last-level cache."""
-    return s.limits is not None and "cache-resident" in s.limits.bounds
+    return fits_cache(s.lead)
+
+
+def fits_cache(op: Operation) -> bool:
+    """Tell whether the bytes of a call of ``op`` fit the last-level cache, as far as that is known."""
+    return op.limits is not UNSET and "cache-resident" in op.limits.bounds
 
 
 def is_two_pass(s: Subject) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from normscope.analysis.models import CategoryMetrics, Operation, Variant, exceeds_end_to_end
 from normscope.escape import markdown
+from normscope.findings.conditions import fits_cache
 from normscope.findings.layout import channels_last, rank
 from normscope.findings.phrases import direction_word, op_name
 from normscope.findings.subject import trace2_us
@@ -187,11 +188,26 @@ def _zero(metrics: CategoryMetrics) -> str:
 
 
 def _anomalies(metrics: CategoryMetrics) -> str:
-    indexes = metrics.data_quality.anomalies
-    names = dict.fromkeys(op_name(metrics.operations[i].name) for i in indexes)
+    return _above_roofline(_anomalous(metrics, cached=False), "which can't be: verify the measurement")
+
+
+def _cached(metrics: CategoryMetrics) -> str:
+    return _above_roofline(
+        _anomalous(metrics, cached=True), "which is no error: their data fit the last-level cache"
+    )
+
+
+def _anomalous(metrics: CategoryMetrics, *, cached: bool) -> list[Operation]:
+    """Return the operations above 110% of roofline whose data fit the last-level cache, or don't."""
+    operations = (metrics.operations[i] for i in metrics.data_quality.anomalies)
+    return [op for op in operations if fits_cache(op) == cached]
+
+
+def _above_roofline(operations: list[Operation], what: str) -> str:
+    names = list(dict.fromkeys(op_name(op.name) for op in operations))
     return (
-        f"{sentence_case(plural(len(indexes), 'signature'))} of {listed(list(names)[:3])} measured above "
-        "110% of roofline, which can't be: verify the measurement."
+        f"{sentence_case(plural(len(operations), 'signature'))} of {listed(names[:3])} measured above "
+        f"110% of roofline, {what}."
     )
 
 
@@ -218,7 +234,8 @@ _ROWS: tuple[_Row, ...] = (
     (_is_mixed, _mixture),
     (lambda m: convolutional([m]) is not None, lambda m: convolutional([m]) or ""),
     (lambda m: bool(_zeros(m)), _zero),
-    (lambda m: bool(m.data_quality.anomalies), _anomalies),
+    (lambda m: bool(_anomalous(m, cached=False)), _anomalies),
+    (lambda m: bool(_anomalous(m, cached=True)), _cached),
     (lambda m: bool(m.data_quality.high_variance), _variance),
     (lambda m: bool(m.data_quality.missing_columns), _missing),
     (lambda m: bool(m.operations) and not m.hardware.end_to_end_ms, _costliest),

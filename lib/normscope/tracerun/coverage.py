@@ -74,7 +74,7 @@ def coverage(
         owner |= dict.fromkeys(call.norm_events, (group, how_told(call)))
         owner |= dict.fromkeys(call.helper_events, ("helper_copies", None))
     owner |= dict.fromkeys(overheads.helper_events, ("helper_copies", None))
-    owner |= dict.fromkeys(overheads.bookkeeping_events, ("bookkeeping_adds", None))
+    owner |= dict.fromkeys(overheads.counter_events, ("bookkeeping_adds", None))
     counts: dict[tuple[GroupName, str | None], list[float]] = {}
     for index, event in enumerate(linked.trace.gpu_events):
         if event.kind == "kernel":
