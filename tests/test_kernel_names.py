@@ -336,7 +336,7 @@ def test_real_traces_have_as_many_norm_kernels_as_were_counted(shared: Path, tra
 
 @pytest.mark.parametrize("trace", ["sglang_decode_graph_mi300x", "sglang_prefill_mi300x"])
 def test_half_of_a_decoders_norms_carry_a_residual_add(shared: Path, trace: str) -> None:
-    """73 norms around 36 layers' two blocks, all but the first with a residual; one of q and one of k in each."""
+    """36 layers: 73 norms around their blocks, all but the first with a residual, and 72 of q and k."""
     assert _told(shared, trace) == {
         ("RMSNorm", "forward", ("residual add",)): 72,
         ("RMSNorm", "forward", ()): 73,
