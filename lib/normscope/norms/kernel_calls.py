@@ -6,11 +6,12 @@ outside the trace. Their time is known, and nothing is invented about their byte
 
 from collections.abc import Set
 
+from normscope.norms.bare_names import bare_kernel_name
 from normscope.norms.calls import NormCall, is_counted
 from normscope.norms.catalog.catalog import Catalog
 from normscope.norms.catalog.rows import NormRow
 from normscope.norms.cost import NormCost
-from normscope.norms.kernel_names import KernelNorm, bare_kernel_name, read_kernel
+from normscope.norms.kernel_names import KernelNorm, read_kernel
 from normscope.trace.events import OpArgs
 from normscope.trace.link import LinkedTrace
 from normscope.trace.nesting import NONE

@@ -10,8 +10,8 @@ from math import prod
 
 import msgspec
 
+from normscope.norms.bare_names import bare_kernel_name
 from normscope.norms.calls import NormCall
-from normscope.norms.kernel_names import bare_kernel_name
 from normscope.trace.events import GpuEvent, Trace
 from normscope.tracerun.peaks import TracedGpu
 from normscope.tracerun.signatures import Signature
