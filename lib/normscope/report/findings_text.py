@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 
 from normscope.escape import html_text, markdown, markdown_to_html, printable
 from normscope.findings import render_findings
+from normscope.findings.overheads import overhead_notes, overheads_markdown
 from normscope.findings.overview import convolutional
 from normscope.findings.render import NONE_FOUND
 from normscope.report.operations import listed_operations
@@ -79,12 +80,20 @@ def combined_findings(report: Report, texts: Mapping[str, str]) -> str:
     for category, text in texts.items():
         name = markdown(category)
         parts += [f"## {name}", _MARKDOWN_HEADING.sub(r"#\1", _with_category(_untitled(text), name))]
+    parts += list(filter(None, [_overheads(report.trace)]))
     return "\n\n".join(parts) + "\n"
 
 
 def _notes(trace: TraceData, report: Report) -> list[str]:
     overrun = overrun_note(trace, sum(m.total_time_ms for m in analyzed(report)))
     return findings_notes(trace.summary) + ([overrun] if overrun else [])
+
+
+def _overheads(trace: TraceData | None) -> str:
+    if trace is None:
+        return ""
+    summary = trace.summary
+    return overheads_markdown(overhead_notes(summary.overheads, summary.timeline.total_ms))
 
 
 def _untitled(text: str) -> str:

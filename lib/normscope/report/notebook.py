@@ -27,6 +27,7 @@ from normscope.report.gpu_time import gpu_time_html
 from normscope.report.kernel import OF_A_REPORT
 from normscope.report.method import method_html
 from normscope.report.operations import operations_html
+from normscope.report.overheads import overheads_html
 from normscope.report.prefix import analyze_through_prefix
 from normscope.report.results import (
     Report,
@@ -188,6 +189,13 @@ def _show_chart(report: Report, chart: "Chart") -> None:
     _publish(
         {"image/png": picture, "text/plain": chart.alt}, {"image/png": {"alt": chart.alt, "files": files}}
     )
+
+
+def show_overheads(report: Report) -> None:
+    """Show what runs around the norms, with a heading; nothing where there is nothing of it."""
+    html = overheads_html(report)
+    if html:
+        _display(html, "Table: work around the norms")
 
 
 def show_findings(report: Report) -> None:

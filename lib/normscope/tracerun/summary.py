@@ -9,6 +9,7 @@ import msgspec
 
 from normscope.norms.calls import NormCall
 from normscope.norms.formulas import formula
+from normscope.norms.overheads import Overhead, Overheads
 from normscope.trace.events import Problem, Span
 from normscope.trace.link import LinkedTrace
 from normscope.trace.timeline import Timeline
@@ -55,6 +56,7 @@ class TraceSummary(msgspec.Struct, frozen=True, kw_only=True):
     achievable_bandwidth_gbps: float | None
     timeline: Timeline
     coverage: Coverage
+    overheads: tuple[Overhead, ...]
     call_count: int
     recomputed_count: int
     norm_us: float
@@ -82,6 +84,7 @@ def summarize(  # noqa: PLR0913, PLR0917 - the parts of a summary
     found: TracedGpu,
     label: str,
     covered: Coverage,
+    overheads: Overheads,
 ) -> TraceSummary:
     """Return the summary of a trace."""
     trace = linked.trace
@@ -96,6 +99,7 @@ def summarize(  # noqa: PLR0913, PLR0917 - the parts of a summary
         achievable_bandwidth_gbps=found.achievable_gbps,
         timeline=timeline,
         coverage=covered,
+        overheads=overheads.found,
         call_count=len(calls),
         recomputed_count=sum(call.is_recomputed for call in calls),
         norm_us=sum(call.norm_us for call in calls),

@@ -95,9 +95,8 @@ def _write_trace_run(
     rows = signatures(linked, [call for call in calls if call.is_in_timeline])
     found = find_gpu(trace, gpu)
     timeline = gpu_timeline(linked)
-    summary = summarize(
-        linked, calls, rows, timeline, found, label, coverage(linked, catalog, calls, overheads)
-    )
+    covered = coverage(linked, catalog, calls, overheads)
+    summary = summarize(linked, calls, rows, timeline, found, label, covered, overheads)
     _write(folder, linked, rows, timeline, found, summary)
     return summary
 
