@@ -242,7 +242,6 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, lis
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path_factory.mktemp("inductor")))
         patch.setattr(config, "compile_threads", 1)
-        patch.setattr(config.cpp, "simdlen", 0)  # no trial compilation for each vector instruction set
         patch.setattr(config.cpp, "enable_kernel_profile", True)
         yield {"LayerNorm": profile_of(nn.LayerNorm(ROWS[-1])), "RMSNorm": profile_of(PlainRMSNorm())}
 
