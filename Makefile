@@ -9,6 +9,8 @@ VENV_PYTHON := .venv/bin/python
 PIP := $(VENV_PYTHON) -m pip install -qq --disable-pip-version-check --no-input
 READY_TO_RUN := .venv/.ready-to-run
 READY_TO_DEVELOP := .venv/.ready-to-develop
+# PyTorch, a large download: where every test must run, as in continuous integration.
+READY_TO_PROFILE := $(if $(NORMSCOPE_REQUIRE_ALL),.venv/.ready-to-profile)
 
 .NOTPARALLEL:
 .PHONY: help report test lint bench fuzz schemas clean
@@ -19,7 +21,7 @@ help: ## Show this list
 report: $(READY_TO_RUN) ## Report on the bundled sample, or on INPUT=trace.json.gz into OUT=folder
 	@.venv/bin/normscope report "$$INPUT" $${OUT:+--out "$$OUT"}
 
-test: lint ## Run lint, type check and all tests
+test: $(READY_TO_PROFILE) lint ## Run lint, type check and all tests
 	@$(VENV_PYTHON) -m pytest --numprocesses auto --dist loadfile
 
 lint: $(READY_TO_DEVELOP) ## Check style, formatting and types
@@ -54,4 +56,8 @@ $(READY_TO_RUN): pyproject.toml | $(VENV_PYTHON)
 
 $(READY_TO_DEVELOP): pyproject.toml $(READY_TO_RUN)
 	@$(PIP) --group dev
+	@touch $@
+
+.venv/.ready-to-profile: pyproject.toml $(READY_TO_DEVELOP)
+	@$(PIP) --group torch
 	@touch $@

@@ -1,18 +1,23 @@
-"""What all tests share: where the reference data lies, and the browser.
+"""What all tests share: where the reference data lies, the browser, and PyTorch.
 
-A checkout without the reference data, or a machine without a browser, skips the tests that need them and says
-so. With ``NORMSCOPE_REQUIRE_ALL=1``, as continuous integration sets it, those tests fail instead.
+A checkout without the reference data, or a machine without a browser or PyTorch, skips the tests that need
+them and says so. With ``NORMSCOPE_REQUIRE_ALL=1``, as continuous integration sets it, those tests fail
+instead.
 """
 
 import os
 import shutil
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 from hypothesis import HealthCheck, settings
 from playwright.sync_api import Browser, sync_playwright
+
+if TYPE_CHECKING:
+    from eager_norms import EagerProfile
 
 # A busy machine is no reason to fail: how fast something is belongs in the benchmarks.
 settings.register_profile("normscope", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -56,3 +61,18 @@ def browser() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=executable, args=list(BROWSER_FLAGS))
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="session")
+def torch_installed() -> None:
+    """PyTorch, which tests import where they use it: that takes seconds."""
+    if find_spec("torch") is None:
+        skip_or_fail("PyTorch is not installed")
+
+
+@pytest.fixture(scope="session")
+def eager_profiles(torch_installed: None) -> "dict[str, EagerProfile]":
+    """Profiles of hand-written norms and of decoys, by the names of `eager_norms.record_eager`."""
+    from eager_norms import record_eager
+
+    return record_eager()
