@@ -22,8 +22,9 @@ from pathlib import Path
 import pytest
 
 from conftest import skip_or_fail
-from normscope.norms.calls import NormCall, norm_calls
-from normscope.norms.ops import NORM_OPS, select_layout
+from normscope.norms.calls import NormCall
+from normscope.norms.catalog.catalog import load_catalog
+from normscope.norms.op_calls import op_calls
 from torch_layers import (
     BATCHED,
     ROWS,
@@ -71,18 +72,20 @@ SCHEMA_NAMES: Mapping[str, tuple[str, ...]] = {
 """What a schema calls the argument of a role, where it isn't the name of the role."""
 UNRECORDED = {"aten::_batch_norm_with_update_functional"}
 """Only a compiler writes this op, into graphs that it then compiles."""
+CATALOG = load_catalog()
 
 
 def table_layouts() -> Iterator[tuple[str, Mapping[str, int]]]:
     """Yield the name of each op of the table with the position of each role; the only place that reads it."""
-    for name, rows in NORM_OPS.items():
-        for row in rows:
-            yield name, row.roles
+    for row in CATALOG.rows:
+        if row.how == "op" and row.purpose == "norm":
+            for name in row.ops:
+                yield name, row.roles
 
 
 def role_positions(name: str, types: list[str]) -> Mapping[str, int]:
     """Return where the table has the arguments of a recorded op."""
-    layout = select_layout(name, types)
+    layout = CATALOG.layout(name, types)
     assert layout is not None, f"{name} is not in the table"
     return layout.roles
 
@@ -105,7 +108,7 @@ def norm_ops(ops: list[Op], around: tuple[str, ...] = ()) -> Iterator[tuple[tupl
 
 def calls_of(events: list[Event]) -> list[NormCall]:
     """Return the logical calls of a profile."""
-    return norm_calls(link_events(*with_pretend_kernels(events)))
+    return op_calls(link_events(*with_pretend_kernels(events)), CATALOG)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -141,7 +144,7 @@ def test_one_call_of_a_layer_is_one_logical_call(case: Case) -> None:
         found = forward + backward
     assert len(found) == len(expected)
     for call, wanted in zip(found, expected, strict=True):
-        assert call.model.variant == wanted.variant
+        assert call.variant == wanted.variant
         assert call.op_chain == tuple(wanted.chain)
         assert call.cost.training is wanted.training
         assert call.cost.bytes_moved == wanted.bytes_moved, call.cost.missing_reason
