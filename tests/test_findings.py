@@ -16,13 +16,16 @@ from normscope.findings.phrases import Prose
 from normscope.findings.render import prose_of
 from normscope.findings.standalone import REDUCTION_NOT_VISIBLE, STANDALONE
 from normscope.findings.subject import Subject, subject_of
-from runs import METADATA, TIME_MEAN, TIME_STD, Row, analyzed, row, write_run
+from normscope.findings.unfused import UNFUSED
+from runs import METADATA, TIME_MEAN, TIME_STD, Row, analyzed, row, traced, write_run
 
 ROOFLINE = "Pct Roofline_mean"
 DELTA = "delta_us (trace2 - trace1)"
 IMAGES: Row = {"Input Dims": "((8, 64, 56, 56), (64,))"}
 VOLUMES: Row = {"Input Dims": "((2, 64, 16, 56, 56), (64,))"}
 LAID_OUT: Row = IMAGES | {"call_stack_full": repr(["aten::x", "void at::native::norm_NHWC_kernel"])}
+NO_FIGURES: Row = {ROOFLINE: "", "Data Moved (MB)": "", "TB/s_mean": "", "Input Dims": "", "Input type": ""}
+NO_SHAPES: Row = {"Input Dims": "", "Input type": "", "Data Moved (MB)": "", "TB/s_mean": ""}
 VENDOR_WORDS = re.compile(r"\b(CUDA|NVIDIA|AMD|ROCm|HIP|warp|wavefront)\b", re.IGNORECASE)
 
 
@@ -533,7 +536,9 @@ def test_any_table_gives_findings_that_are_valid_and_free_of_gaps(
 
 
 @pytest.mark.parametrize(
-    "kind", [STANDALONE, COMPARATIVE, HEURISTIC], ids=["standalone", "comparative", "heuristic"]
+    "kind",
+    [STANDALONE, COMPARATIVE, HEURISTIC, UNFUSED],
+    ids=["standalone", "comparative", "heuristic", "unfused"],
 )
 def test_every_sentence_has_a_case_in_which_it_appears(kind: Prose, tmp_path: Path) -> None:
     tables = (kind.identification, kind.reasoning, kind.resolution)
@@ -545,6 +550,24 @@ def test_every_sentence_has_a_case_in_which_it_appears(kind: Prose, tmp_path: Pa
         if not any(sentence.when(subject) for subject in subjects)
     ]
     assert silent == []
+
+
+def traced_tables() -> list[list[Row]]:
+    """Return tables made from traces, which tell what only launches show."""
+    kernels = {"call_stack_full": repr(["aten::x", ["launch", "k1"], ["launch", "k2"]])}
+    main = {"main_kernel": "k1", "main_kernel_percent": 60.0}
+    unfused = traced(found_by="eager", **{"Data Launched (MB)": 36.0}, **main)
+    return [
+        [row(time_us=3000.0, cells=kernels | traced(limits="under-filled", workgroups=25, **main))],
+        [row(time_us=3000.0, cells=traced(limits="launch-bound"))],
+        [row(time_us=3000.0, cells=traced(limits="cache-resident"))],
+        [row(time_us=3000.0, cells=traced(limits="two-pass", attainable_percent=60.0))],
+        [row(time_us=3000.0, cells=traced(found_by="compiled", is_upper_bound=True, fused_with="mul"))],
+        [row(time_us=3000.0, cells={ROOFLINE: 140.0} | traced(limits="cache-resident"))],
+        [row(time_us=3000.0, cells=NO_FIGURES | traced(found_by="kernel", limits="under-filled"))],
+        [row("eager::RMSNorm", 3000.0, 10, kernels | unfused)],
+        [row("eager::RMSNorm", 3000.0, 10, NO_SHAPES | traced(found_by="eager"))],
+    ]
 
 
 def subjects_of_many_kinds(folder: Path) -> list[Subject]:
@@ -589,6 +612,7 @@ def subjects_of_many_kinds(folder: Path) -> list[Subject]:
         (comparative_rows(**{DELTA: -4000.0}), "comparative"),
         (comparative_rows() + comparative_rows(**{DELTA: -4000.0}), "comparative"),
         (comparative_rows(**{DELTA: -3900.0}), "comparative"),
+        *((rows, "standalone") for rows in traced_tables()),
     ]
     found = []
     for number, (rows, scope) in enumerate(tables):

@@ -96,7 +96,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     kernel_time_mean_us: float | None
     kernel_time_std_us: float | None
     bytes_moved_per_call: float | None
-    kind: Kind
+    kind: Kind = "norm"
     found_by: FoundBy | UnsetType = UNSET
     evidence: Evidence | UnsetType = UNSET
     fused_with: tuple[str, ...] = ()
@@ -126,7 +126,7 @@ class ImpactEstimate(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     time_ms: float
     percent_of_total: float | UnsetType = UNSET
     variant: Variant
-    kind: Kind
+    kind: Kind = "norm"
     operation_index: int
 
 
@@ -147,7 +147,7 @@ class CategoryFinding(msgspec.Struct, frozen=True, kw_only=True):
     member_count: int
     members: tuple[ImpactEstimate, ...]
     rank: int
-    kind: Kind
+    kind: Kind = "norm"
 
 
 class CategorySpecific(msgspec.Struct, frozen=True, kw_only=True):
