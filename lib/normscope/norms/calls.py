@@ -46,6 +46,8 @@ class NormCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         What the kernels of a chain really move; None elsewhere, or where not known.
     is_in_timeline
         False for kernels whose launch lies outside the trace: end-to-end time doesn't hold them.
+    shapes_from
+        The capture of the graph that replayed the kernels, where it tells op, inputs and cost; else None.
     """
 
     row: NormRow
@@ -69,6 +71,7 @@ class NormCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     helper_us: float = 0.0
     launched_bytes: float | None = None
     is_in_timeline: bool = True
+    shapes_from: str | None = None
 
     @property
     def kernel_us(self) -> float:

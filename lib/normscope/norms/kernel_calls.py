@@ -1,60 +1,143 @@
-"""Norm calls found by the name of a kernel alone: each kernel is a call of its own.
+"""Norm calls found by the names of kernels alone.
 
-So are graph replays, bare Triton and pybind launches, traces of the GPU alone, and kernels whose launch lies
-outside the trace. Their time is known, and nothing is invented about their bytes.
+So are graph replays, bare Triton and pybind launches, traces without ops, kernels whose launch lies outside
+the trace, and ops that the catalog doesn't have. Their time is known, and nothing is invented about bytes.
+
+The norm kernels of an op without a row are one call, named after the op. Without such an op, kernels that are
+pieces of one norm and follow each other directly on a stream are one call, and every other kernel is one of
+its own; a call is named after the kernel that tells what the norm is.
 """
 
-from collections.abc import Set
+import re
+from collections.abc import Iterator, Sequence, Set
 
 from normscope.norms.bare_names import bare_kernel_name
-from normscope.norms.calls import NormCall, is_counted
+from normscope.norms.calls import NormCall, is_counted, time_us
 from normscope.norms.catalog.catalog import Catalog
 from normscope.norms.catalog.rows import NormRow
 from normscope.norms.cost import NormCost
 from normscope.norms.kernel_names import KernelNorm, read_kernel
+from normscope.norms.kernel_pieces import followers, leading_pieces, main_piece
 from normscope.trace.events import OpArgs
-from normscope.trace.link import LinkedTrace
+from normscope.trace.link import GRAPH_LAUNCH, LinkedTrace
 from normscope.trace.nesting import NONE
 
 NO_OP = "no op of the trace launched it"
+IN_GRAPH = "a graph launched it, and no capture of that graph is given"
+OUTSIDE_LAUNCH = "its launch lies outside the trace"
 OP_WITHOUT_ROW = "the catalog has no row for the op that launched it"
 KERNEL_NAME = "kernel-name"
+NO_NAME = "kernel without a name"
+
+# What stands around other work and is no op of its own: autograd's evaluation and its nodes for built-in ops,
+# regions of compilers, optimizers, wrappers of whole models.
+_AROUND_WORK = re.compile(
+    r"autograd::engine::|\w+Backward\d+\Z|Checkpoint|CompiledFunction|Torch-Compiled Region"
+    r"|(## )?Call CompiledFxGraph|ProfilerStep|Optimizer\.|DistributedDataParallel"
+    r"|FullyShardedDataParallel|FSDP::|_OperationFuser"
+)
 
 
 def kernel_calls(linked: LinkedTrace, catalog: Catalog, claimed: Set[int]) -> list[NormCall]:
-    """Return the norm kernels that belong to no call in ``claimed``, each as a call."""
-    has_launches = any(launch != NONE for launch in linked.launch_of)
-    return [
-        _call(linked, catalog, index, has_launches=has_launches)
+    """Return the norm kernels that belong to no call in ``claimed``, as calls."""
+    kernels = [
+        index
         for index, event in enumerate(linked.trace.gpu_events)
         if event.kind == "kernel" and index not in claimed and catalog.is_norm_kernel(event.name)
     ]
+    if not kernels:
+        return []
+    has_launches = any(launch != NONE for launch in linked.launch_of)
+    of_op: dict[int, list[int]] = {}
+    alone = []
+    for index in kernels:
+        op = _named_op(linked, index)
+        if op == NONE:
+            alone.append(index)
+        else:
+            of_op.setdefault(op, []).append(index)
+    groups = (*of_op.values(), *_joined(linked, alone))
+    return [_call(linked, catalog, indices, has_launches=has_launches) for indices in groups]
 
 
-def _call(linked: LinkedTrace, catalog: Catalog, index: int, *, has_launches: bool) -> NormCall:
+def is_in_graph(linked: LinkedTrace, event: int) -> bool:
+    """Tell whether a GPU event was started by the launch of a graph, and not by one of its own."""
+    launch = linked.launch_of[event]
+    return launch != NONE and GRAPH_LAUNCH in linked.trace.launches[launch].name.lower()
+
+
+def _named_op(linked: LinkedTrace, index: int) -> int:
+    """Return the op that launched a kernel and says what it is, -1 where none does."""
+    op = linked.op_of[index]
+    if op == NONE or is_in_graph(linked, index) or not linked.trace.cpu_ops[op].name:
+        return NONE
+    return NONE if _AROUND_WORK.match(linked.trace.cpu_ops[op].name) else op
+
+
+def _joined(linked: LinkedTrace, kernels: Sequence[int]) -> Iterator[list[int]]:
+    """Yield ``kernels`` in groups that are one norm each."""
+    events = linked.trace.gpu_events
+    left, next_of = dict.fromkeys(kernels), followers(events, kernels)
+    for index in kernels:
+        if index not in left:
+            continue
+        chain = [index]
+        while (after := next_of.get(chain[-1], NONE)) in left and _go_together(linked, index, after):
+            chain.append(after)
+            if leading_pieces([events[i].name for i in chain]) < len(chain):
+                chain.pop()
+                break
+        for each in chain:
+            del left[each]
+        yield chain
+
+
+def _go_together(linked: LinkedTrace, first: int, other: int) -> bool:
+    """Tell whether one op can have launched both: in the same graph, from the same place, or both unknown."""
+    graphs = [linked.launch_of[i] if is_in_graph(linked, i) else NONE for i in (first, other)]
+    return (
+        graphs[0] == graphs[1]
+        and linked.op_of[first] == linked.op_of[other]
+        and linked.how[first] == linked.how[other]
+    )
+
+
+def _call(linked: LinkedTrace, catalog: Catalog, indices: Sequence[int], *, has_launches: bool) -> NormCall:
     trace = linked.trace
-    event = trace.gpu_events[index]
-    row, told = _row(catalog, event.name)
-    op = linked.op_of[index] if linked.how[index] != "graph" else NONE
-    is_linked = not has_launches or linked.launch_of[index] != NONE
+    events = [trace.gpu_events[i] for i in indices]
+    main = events[main_piece([event.name for event in events])]
+    row, told = _row(catalog, main.name)
+    first = indices[0]
+    named = _named_op(linked, first)
+    op = trace.cpu_ops[named] if named != NONE else None
+    is_linked = not has_launches or linked.launch_of[first] != NONE
+    where = op or events[0]
     return NormCall(
         row=row,
         found_by="kernel",
-        name=bare_kernel_name(event.name) or "kernel without a name",
+        name=op.name if op else bare_kernel_name(main.name) or NO_NAME,
         variant=told.variant if told else row.variant,
         direction=told.direction if told else row.direction,
         fuses=told.fuses if told and told.fuses else row.fuses,
-        args=OpArgs(),
-        cost=NormCost(missing_reason=NO_OP if op == NONE else OP_WITHOUT_ROW),
-        op=op,
-        pid=event.pid,
-        tid=event.stream,
-        ts_us=event.ts_us,
-        host_us=None,
-        norm_events=(index,),
-        norm_us=event.dur_us,
-        is_in_timeline=is_linked and is_counted(linked, index),
+        args=op.args() if op else OpArgs(),
+        cost=NormCost(missing_reason=_missing_reason(linked, first, is_linked=is_linked)),
+        op=NONE if is_in_graph(linked, first) else linked.op_of[first],
+        pid=where.pid,
+        tid=op.tid if op else events[0].stream,
+        ts_us=where.ts_us,
+        host_us=op.dur_us if op else None,
+        norm_events=tuple(indices),
+        norm_us=time_us(trace.gpu_events, indices),
+        is_in_timeline=is_linked and is_counted(linked, first),
     )
+
+
+def _missing_reason(linked: LinkedTrace, index: int, *, is_linked: bool) -> str:
+    if is_in_graph(linked, index):
+        return IN_GRAPH
+    if _named_op(linked, index) != NONE:
+        return OP_WITHOUT_ROW
+    return NO_OP if is_linked else OUTSIDE_LAUNCH
 
 
 def _row(catalog: Catalog, name: str) -> tuple[NormRow, KernelNorm | None]:

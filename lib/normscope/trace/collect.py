@@ -119,7 +119,7 @@ class Collector:
         ids = _decoded(_launch_ids, event.args, LaunchIds)
         if ids.correlation is None or not self._has_times(event):
             return
-        name = event.name
+        name, kernel = event.name, ids.kernel
         self.launches.append(
             Launch(
                 self._names.setdefault(name, name),
@@ -129,6 +129,7 @@ class Collector:
                 event.tid,
                 ids.correlation,
                 ids.external_id if ids.external_id is not None else ids.external_id_2021,
+                kernel if kernel is None else self._names.setdefault(kernel, kernel),
             )
         )
 

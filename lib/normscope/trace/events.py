@@ -71,6 +71,8 @@ class Launch(msgspec.Struct, frozen=True, gc=False):
     tid: ThreadId
     correlation: int
     external_id: int | None = None
+    kernel: str | None = None
+    """Name of the kernel that it starts, where the profiler records it, as ROCm's does."""
 
 
 class CpuOp(msgspec.Struct, frozen=True, gc=False):

@@ -70,6 +70,7 @@ class LaunchIds(
     external_id: int | None = None
     correlation: int | None = None
     external_id_2021: int | None = None
+    kernel: str | None = None
 
 
 class GpuArgs(
