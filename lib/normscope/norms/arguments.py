@@ -12,7 +12,7 @@ import msgspec
 
 from normscope.trace.events import OpArgs
 
-_LARGEST = 2**63  # no tensor has more elements; a larger number is junk
+LARGEST = 2**63  # no tensor has more elements; a larger number is junk
 _MOST_AXES = 64  # PyTorch's own limit
 _LONGEST_TEXT = 40
 _DIGITS = 18  # of the largest size that is read from text
@@ -167,14 +167,14 @@ def _shape(args: OpArgs, index: int) -> tuple[int, ...]:
         if not _is_size(size):
             message = f"symbolic or unreadable size {_short(size)} in argument {index}"
             raise UnknownArgument(message)
-    if prod(dims) >= _LARGEST:
+    if prod(dims) >= LARGEST:
         message = f"shape of argument {index} is too large to be real"
         raise UnknownArgument(message)
     return tuple(dims)
 
 
 def _is_size(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _LARGEST
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < LARGEST
 
 
 def _concrete(args: OpArgs, index: int) -> object:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from math import prod
 
 from normscope.norms import arguments
-from normscope.norms.arguments import UnknownArgument
+from normscope.norms.arguments import Tensor, UnknownArgument
 from normscope.norms.calls import NormCall, in_backward_pass, is_counted, time_us
 from normscope.norms.catalog.catalog import Catalog
 from normscope.norms.catalog.rows import NormRow
@@ -87,23 +87,39 @@ def fused_ops(name: str) -> tuple[str, ...]:
     return (*sorted(extra), ANOTHER_ADD)
 
 
-def tensor_bytes(args: OpArgs) -> tuple[float | None, tuple[int, ...] | None, str | None, str | None]:
-    """Return the bytes of all tensor arguments, each once, and shape and type of the largest one.
+def tensor_bytes(args: OpArgs) -> tuple[float | None, Tensor | None, str | None]:
+    """Return the bytes of a compiled kernel's tensors, the largest of them, and why they can't be told.
 
-    The last value is the reason where they can't be told.
+    Each tensor counts once, and no more of it than the kernel has points to work on, which are the sizes that
+    follow the tensors: of a tensor that is sliced in the kernel the whole is recorded. The record doesn't say
+    which tensors are written, so one that is updated in place counts once, too.
     """
     if not isinstance(args.types, Sequence) or isinstance(args.types, str) or not args.types:
-        return None, None, None, NO_ARGUMENTS
+        return None, None, NO_ARGUMENTS
     try:
         found = [arguments.tensor(args, i) for i in range(len(args.types))]
     except UnknownArgument as unknown:
-        return None, None, None, str(unknown)
+        return None, None, str(unknown)
     tensors = [tensor for tensor in found if tensor is not None]
     if not tensors:
-        return None, None, None, NO_ARGUMENTS
-    largest = max(tensors, key=lambda tensor: prod(tensor.shape))
-    total = sum(tensor.elements * tensor.element_bytes for tensor in tensors)
-    return float(total), largest.shape, largest.dtype, None
+        return None, None, NO_ARGUMENTS
+    points = _points(args, found)
+    total = sum(min(tensor.elements, points or tensor.elements) * tensor.element_bytes for tensor in tensors)
+    return (
+        float(total),
+        max(tensors, key=lambda tensor: min(tensor.elements, points or tensor.elements)),
+        None,
+    )
+
+
+def _points(args: OpArgs, tensors: Sequence[Tensor | None]) -> int | None:
+    """Return the number of points that the kernel works on, None where it isn't recorded."""
+    last = max(place for place, tensor in enumerate(tensors) if tensor is not None)
+    try:
+        sizes = [arguments.integer(args, place) for place in range(last + 1, len(tensors))]
+    except UnknownArgument:
+        return None
+    return prod(sizes) if sizes else None
 
 
 def _own_op(linked: LinkedTrace, index: int) -> int:
@@ -120,7 +136,7 @@ def _call(linked: LinkedTrace, rows: tuple[NormRow, ...], own: int, indices: lis
     assert row is not None  # noqa: S101 - these were picked by it
     op = trace.cpu_ops[own] if own != NONE else None
     args = op.args() if op else OpArgs()
-    moved, shape, dtype, reason = tensor_bytes(args)
+    moved, largest, reason = tensor_bytes(args)
     around = own if own != NONE else linked.op_of[indices[0]]
     return NormCall(
         row=row,
@@ -132,9 +148,9 @@ def _call(linked: LinkedTrace, rows: tuple[NormRow, ...], own: int, indices: lis
         args=args,
         cost=NormCost(
             bytes_moved=moved,
-            x_shape=shape,
-            dtype=dtype,
-            compute_spec=f"vector_{dtype}" if dtype else None,
+            x_shape=largest.shape if largest else None,
+            dtype=largest.dtype if largest else None,
+            compute_spec=f"vector_{largest.dtype}" if largest else None,
             missing_reason=reason,
         ),
         op=around,
