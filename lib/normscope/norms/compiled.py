@@ -11,7 +11,7 @@ from functools import lru_cache
 from math import prod
 
 from normscope.norms import arguments
-from normscope.norms.arguments import Tensor, UnknownArgument
+from normscope.norms.arguments import LARGEST, Tensor, UnknownArgument
 from normscope.norms.calls import NormCall, in_backward_pass, is_counted, time_us
 from normscope.norms.catalog.catalog import Catalog
 from normscope.norms.catalog.rows import NormRow
@@ -103,13 +103,10 @@ def tensor_bytes(args: OpArgs) -> tuple[float | None, Tensor | None, str | None]
     tensors = [tensor for tensor in found if tensor is not None]
     if not tensors:
         return None, None, NO_ARGUMENTS
-    points = _points(args, found)
-    total = sum(min(tensor.elements, points or tensor.elements) * tensor.element_bytes for tensor in tensors)
-    return (
-        float(total),
-        max(tensors, key=lambda tensor: min(tensor.elements, points or tensor.elements)),
-        None,
-    )
+    points = _points(args, found) or LARGEST
+    used = [min(tensor.elements, points) for tensor in tensors]
+    total = sum(count * tensor.element_bytes for count, tensor in zip(used, tensors, strict=True))
+    return float(total), tensors[used.index(max(used))], None
 
 
 def _points(args: OpArgs, tensors: Sequence[Tensor | None]) -> int | None:
