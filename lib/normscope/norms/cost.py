@@ -22,6 +22,8 @@ _STATISTIC_BYTES = 4
 _GATHERED = ("mean", "invstd", "sum_dy", "sum_dy_xmu", "counts")
 _ROPE_PARAMETERS = ("query_weight", "key_weight", "angles", "positions")
 _ROW_VARIANTS = ("LayerNorm", "RMSNorm")
+_CACHES = ("key_cache", "value_cache")
+_OUTPUTS = ("y", "quantized")
 _INSTANCE_NORM = "aten::instance_norm"
 
 
@@ -40,8 +42,8 @@ class NormCost(msgspec.Struct, frozen=True):
         Its element type, such as ``bf16``.
     compute_spec
         Name of the peak that its arithmetic is held against, such as ``vector_bf16``.
-    has_weight, has_bias
-        Whether the call has these parameters; ``None`` where that can't be told.
+    has_weight, has_bias, has_residual
+        Whether the call has these tensors; ``None`` where that can't be told.
     training
         Whether batch statistics are used; ``None`` where that can't be told or has no meaning.
     output_mask
@@ -63,6 +65,7 @@ class NormCost(msgspec.Struct, frozen=True):
     compute_spec: str | None = None
     has_weight: bool | None = None
     has_bias: bool | None = None
+    has_residual: bool | None = None
     training: bool | None = None
     output_mask: tuple[bool, ...] | None = None
     x_size_bytes: int | None = None
@@ -153,9 +156,23 @@ class _Call(msgspec.Struct, frozen=True):
         return _STATISTIC_BYTES if role in self.row.saved.split() else self.size(role)
 
     def argument_bytes(self, roles: Sequence[str]) -> int:
-        """Return the bytes of the tensors in ``roles``, each counted once."""
-        found = map(self.optional, roles)
-        return sum(tensor.elements * tensor.element_bytes for tensor in found if tensor)
+        """Return the bytes of the tensors in ``roles``, of each as much as is used, once."""
+        return sum(map(self._used_bytes, roles))
+
+    def _used_bytes(self, role: str) -> int:
+        """Return the bytes of a tensor; of a table of angles only the rows that are looked up.
+
+        Of a cache there are none: how much of it is written follows from the heads, not from its size.
+        """
+        found = self.optional(role)
+        if found is None or role in _CACHES:
+            return 0
+        whole = found.elements * found.element_bytes
+        if role != "angles":
+            return whole
+        positions = self.optional("positions")
+        rows = found.shape[0] if found.shape else 1
+        return whole // rows * min(rows, positions.elements if positions else rows)
 
     def row_bytes(self) -> int:
         """Return the bytes of one normalized row of x."""
@@ -170,13 +187,11 @@ class _Call(msgspec.Struct, frozen=True):
 
     def returned_bytes(self) -> int:
         """Return the bytes of the tensors that the op makes."""
-        words = self.row.returns.split()
-        like_x = sum(word != "statistic" for word in words)
-        statistics = words.count("statistic")
-        x = self.x
-        return like_x * x.elements * x.element_bytes + (
-            statistics * _rows(self) * _STATISTIC_BYTES if statistics else 0
-        )
+        return sum(RETURNED_BYTES[word](self) for word in self.row.returns.split())
+
+    def integer(self, role: str) -> int:
+        """Return the integer in ``role``."""
+        return arguments.integer(self.args, self.row.roles[role])
 
     def output_mask(self) -> tuple[bool, ...]:
         """Return which of dx, dweight and dbias are computed; an op without a say computes all."""
@@ -216,11 +231,41 @@ def _normalized(call: _Call) -> int:
     return elements
 
 
+def _row_bytes(call: _Call, elements: int, element_bytes: int) -> int:
+    """Return the bytes of a tensor with a row of ``elements`` for each row of x."""
+    return _rows(call) * elements * element_bytes
+
+
+def _blocks(call: _Call, role: str) -> int:
+    """Return how many blocks of the size in ``role`` a row of x takes, the last one maybe in part."""
+    size = call.integer(role)
+    if not size:
+        message = f"the {role.replace('_', ' ')} is 0"
+        raise UnknownArgument(message)
+    return -(-_normalized(call) // size)
+
+
+def _padded(call: _Call) -> int:
+    """Return the elements of a row that is filled up; a multiple of 0 stands for none."""
+    multiple = call.integer("pad_multiple")
+    return _blocks(call, "pad_multiple") * multiple if multiple else _normalized(call)
+
+
+RETURNED_BYTES: Mapping[str, Callable[[_Call], int]] = {
+    "y": lambda call: call.x.elements * call.x.element_bytes,
+    "padded_y": lambda call: _row_bytes(call, _padded(call), call.x.element_bytes),
+    "residual": lambda call: call.x.elements * call.x.element_bytes,
+    "quantized": lambda call: call.x.elements,
+    "statistic": lambda call: _row_bytes(call, 1, _STATISTIC_BYTES),
+    "group_scale": lambda call: _row_bytes(call, _blocks(call, "group_size"), _STATISTIC_BYTES),
+}
+"""Bytes of each tensor that a row can name as returned."""
+
 QUANTITIES: Mapping[str, Callable[[_Call], int]] = {
     "elements": lambda call: call.x.elements,
     "batch": lambda call: call.x.shape[0] if call.x.shape else 1,
     "channels": lambda call: call.channels,
-    "groups": lambda call: arguments.integer(call.args, call.row.roles["groups"]),
+    "groups": lambda call: call.integer("groups"),
     "rows": _rows,
     "normalized": _normalized,
     "x_bytes": lambda call: call.x.element_bytes,
@@ -238,13 +283,17 @@ QUANTITIES: Mapping[str, Callable[[_Call], int]] = {
     "argument_bytes_read": lambda call: call.argument_bytes(call.row.read_roles),
     "argument_bytes_written": lambda call: call.argument_bytes(call.row.written_roles),
     "returned_bytes": _Call.returned_bytes,
-    "query_heads": lambda call: arguments.integer(call.args, call.row.roles["query_heads"]),
-    "key_heads": lambda call: arguments.integer(call.args, call.row.roles["key_heads"]),
-    "head_size": lambda call: arguments.integer(call.args, call.row.roles["head_size"]),
-    "qkv_bytes": lambda call: call.x.element_bytes,
-    "parameter_bytes": lambda call: call.argument_bytes(
-        ("query_weight", "key_weight", "angles", "positions")
-    ),
+    "normalized_bytes": lambda call: call.argument_bytes(("x", "key")),
+    "modulation_bytes": lambda call: call.argument_bytes(("scale",)),
+    "residual_bytes": lambda call: call.size("residual"),
+    "cache_bytes": lambda call: call.size("key_cache"),
+    "query_heads": lambda call: call.integer("query_heads"),
+    "key_heads": lambda call: call.integer("key_heads"),
+    "value_heads": lambda call: call.integer("value_heads"),
+    "head_size": lambda call: call.integer("head_size"),
+    "parameter_bytes": lambda call: call.argument_bytes(_ROPE_PARAMETERS),
+    "is_rms": lambda call: arguments.boolean(call.args, call.row.roles["is_rms"]),
+    "has_output": lambda call: any(call.optional(role) for role in _OUTPUTS),
     "training": lambda call: call.training,
     "has_weight": lambda call: call.optional("weight") is not None,
     "has_bias": lambda call: call.optional("bias") is not None,
@@ -287,6 +336,7 @@ def norm_cost(row: NormRow | None, args: OpArgs, forward: tuple[NormRow, OpArgs]
         compute_spec=f"vector_{x.dtype}" if x else None,
         has_weight=_known(lambda: call.optional("weight") is not None),
         has_bias=_known(lambda: call.optional("bias") is not None),
+        has_residual=_known(lambda: call.optional("residual") is not None),
         training=_known(lambda: call.training) if has_flag else None,
         output_mask=_known(call.output_mask) if row.direction == "backward" else None,
         x_size_bytes=x.elements * x.element_bytes if x else None,

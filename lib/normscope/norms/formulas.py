@@ -18,7 +18,9 @@ BYTES: Mapping[str, Count] = {
         *(traffic.rms_norm, traffic.rms_norm_backward),
         *(sync_traffic.sync_stats, sync_traffic.sync_gather, sync_traffic.sync_apply),
         *(sync_traffic.sync_reduce_backward, sync_traffic.sync_apply_backward),
-        *(library_traffic.tensors, library_traffic.qk_norm_rope),
+        *(library_traffic.tensors, library_traffic.tensors_or_like_inputs),
+        *(library_traffic.qk_norm_rope, library_traffic.qk_norm_rope_cache),
+        *(library_traffic.ln_modulate_backward, library_traffic.gated_norm),
     )
 }
 """Compulsory traffic in bytes by name."""

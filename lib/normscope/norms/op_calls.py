@@ -23,6 +23,7 @@ HELPER_OPS = frozenset(
         *("aten::fill_", "aten::zero_", "aten::zeros", "aten::expand", "aten::cat", "aten::reshape"),
     )
 )
+RESIDUAL_ADD = "residual add"
 # This op leaves the norm to a batch norm below it; what it launches itself are copies of its parameters.
 _ONLY_PREPARES = "aten::instance_norm"
 # The reference names a call after its outermost op, but for these, which it names after the op below.
@@ -81,7 +82,8 @@ class _Finder:
     def _call(self, owner: int, indices: list[int]) -> NormCall | None:
         if self._does_more(owner):
             events = self.linked.trace.gpu_events
-            indices = [i for i in indices if self.catalog.is_norm_kernel(events[i].name)]
+            rows = self.catalog.of_op(self.ops[owner].name)
+            indices = [i for i in indices if self._is_norm_kernel(rows, events[i].name)]
             if not indices:
                 return None
         chains = {op: self._chain_to(op, owner) for op in {self.linked.op_of[i] for i in indices}}
@@ -96,7 +98,7 @@ class _Finder:
             name=shown.name,
             variant=row.variant,
             direction=row.direction,
-            fuses=row.fuses,
+            fuses=_fused(row, cost),
             args=shown.args(),
             cost=cost,
             op=owner,
@@ -111,6 +113,9 @@ class _Finder:
             norm_us=time_us(self.linked.trace.gpu_events, norm),
             helper_us=time_us(self.linked.trace.gpu_events, helper),
         )
+
+    def _is_norm_kernel(self, rows: Sequence[NormRow], name: str) -> bool:
+        return self.catalog.is_norm_kernel(name) or any(row.names_kernel(name) for row in rows)
 
     def _cost(self, chain: Sequence[int]) -> tuple[NormRow, NormCost]:
         """Return what the call of ``chain`` (norm ops, outermost first) computes and costs."""
@@ -166,3 +171,9 @@ class _Finder:
     def _shown(self, norm_chain: list[int]) -> int:
         child = _NAMED_AFTER_CHILD.get(self.ops[norm_chain[0]].name)
         return next((i for i in norm_chain if self.ops[i].name == child), norm_chain[0])
+
+
+def _fused(row: NormRow, cost: NormCost) -> tuple[str, ...]:
+    """Return what is fused in, without the residual where the row has one that this call lacks."""
+    lacks_residual = "residual" in row.roles and cost.has_residual is False
+    return tuple(work for work in row.fuses if work != RESIDUAL_ADD or not lacks_residual)

@@ -18,7 +18,7 @@ Evidence = Literal["trace", "source", "unverified"]
 WRITTEN = ">"
 IN_PLACE = "<>"
 UNUSED = "_"
-RETURNED = ("y", "residual", "statistic")
+RETURNED = ("y", "padded_y", "residual", "quantized", "statistic", "group_scale")
 
 
 class NormRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
@@ -47,7 +47,9 @@ class NormRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         that no formula needs, ``>y`` one that the op writes, ``<>x`` one that it reads and writes in place.
     returns
         Tensors that the op makes and that are no arguments, for the formula ``tensors``: ``y`` and
-        ``residual`` have the size and type of x, ``statistic`` is one number of 4 bytes a row.
+        ``residual`` have the size and type of x; ``padded_y`` too, its rows filled up to a multiple of the
+        argument ``pad_multiple``; ``quantized`` has one byte an element; ``statistic`` is one number of 4
+        bytes a row, ``group_scale`` one for each ``group_size`` elements of a row.
     saved
         Statistics that a backward pass reads and that are no arguments: ``save_mean save_invstd``.
     from_forward
