@@ -194,6 +194,9 @@ BY_LIBRARY: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("gated_rmsnorm_fp8_group_quant_kernel", "RMSNorm", "f", ("SiLU gate", "fp8 quantization")),
     ("fusedQKNormRopeQuantCacheShuffleKernel", "RMSNorm", "f", ("RoPE", "quantization", "KV cache write")),
     ("fused_rope_rms_2way_kernel", "RMSNorm", "f", ("RoPE",)),
+    ("_ZN5aiter30allreduce_fusion_kernel_1stageIDF16bE", "RMSNorm", "f", ("all-reduce",)),
+    ("kernel_normalization_f32", "Other", "f", ()),
+    ("_fused_ln_modulate_fwd_kernel", "LayerNorm", "f", ("modulation",)),
     ("void (anonymous namespace)::groupnorm_kernel_dispatch_up<float, 1024u>(int)", "GroupNorm", "f", ()),
     # Apex, Transformer Engine, flash-attention, fla
     ("void (anonymous namespace)::cuApplyLayerNorm<float, float, float>(float*)", "LayerNorm", "f", ()),

@@ -59,6 +59,8 @@ _VARIANTS: tuple[tuple[re.Pattern[str], Variant], ...] = _table(
     (_RMS_BY_ARGUMENT, "RMSNorm"),
     (rf"{_word('rope_rms')}|{_word('fused_rms', '')}_\w{{0,40}}?quant", "RMSNorm"),
     (rf"{_REDUCED_NORM}[1-5](?![0-9])", "RMSNorm"),
+    # AITER's all-reduce kernels of that name are those with a norm; other libraries' need not be.
+    (r"aiter(?:::|[0-9]{2})allreduce_fusion_kernel", "RMSNorm"),
     (_norm(r"sync_?batch"), "SyncBatchNorm"),
     (r"batch_norm_reduce_statistics", "SyncBatchNorm"),
     (rf"{_word('welford_kernel')}|{_word('reduce_bn')}", "SyncBatchNorm"),
@@ -88,7 +90,7 @@ _VARIANTS: tuple[tuple[re.Pattern[str], Variant], ...] = _table(
     (r"\A(?=triton_\w*_mean_)(?=triton_\w*_pow_)triton_\w*_rsqrt(?![a-z])", "RMSNorm"),
     (_word("l2norm_(?:fwd|bwd)"), "Other"),
     (_norm(r"poly"), "Other"),
-    (r"GridwiseNormalization", "Other"),
+    (r"GridwiseNormalization|(?<![a-z])kernel_normalization", "Other"),
 )
 # Other things called norm: a name that has one is of no layer, unless it spells LayerNorm or RMSNorm too.
 _NO_LAYER = re.compile(r"(?i)renorm|weight_norm|multi_tensor_l2norm|lpnorm|Norm(?:One|Two)Ops")
