@@ -209,12 +209,17 @@ def _cut_off_table(kernels: tuple[CutOffKernel, ...]) -> Html:
     )
     caption = "Norm kernels whose launch was cut off, which no other figure holds"
     rows = [
-        _cut_off_row(name(kernel.name), kernel.variant, kernel.direction, kernel.fuses, [kernel])
+        _cut_off_row(_narrow(kernel.name), kernel.variant, kernel.direction, kernel.fuses, [kernel])
         for kernel in kernels[:_MOST_NAMES]
     ]
     if more := kernels[_MOST_NAMES:]:
         rows.append(_cut_off_row(f"{count_of(len(more), 'other kernel')}", MISSING, MISSING, (), more))
     return table(caption, columns, rows)
+
+
+def _narrow(text: str) -> Html:
+    """Return a name that may break anywhere."""
+    return Html(f'<div class="ns-operation">{name(text)}</div>')
 
 
 def _cut_off_row(
