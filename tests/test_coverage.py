@@ -117,10 +117,10 @@ def traces(draw: st.DrawFn) -> list[Event]:
         at = 1000.0 * number
         depth = draw(st.integers(0, 3))
         events += [op(draw(st.sampled_from(OPS)), at + 5 * d, 500 - 10 * d) for d in range(depth)]
-        graph = {"name": "cudaGraphLaunch"} if draw(st.booleans()) and not depth else {}
+        name = "cudaGraphLaunch" if draw(st.booleans()) and not depth else "cudaLaunchKernel"
         has_launch = draw(st.booleans())
         if has_launch:
-            events.append(launch(number, at + 100, **graph))
+            events.append(launch(number, at + 100, name=name))
         for place in range(draw(st.integers(0, 3))):
             times = at + 200 + 50 * place, draw(st.integers(0, 40_000)) / 1024
             kind = draw(st.sampled_from(["kernel", "kernel", "kernel", "gpu_memcpy", "gpu_memset"]))
