@@ -46,6 +46,7 @@ from normscope.report.provenance import (
 from normscope.report.run import Limits
 from normscope.report.scrub import machine_relabeler, relabeler, scrub_folder
 from notebook_zoo import read_cells, write_notebook, write_run
+from trace_inputs import as_json, base_events
 
 FINDINGS = "import pathlib; pathlib.Path(out_dir, 'findings.md').write_text('# Findings\\n')\n"
 RESULTS = """
@@ -253,6 +254,8 @@ def test_the_notebook_of_a_report_shows_labels_for_paths_and_no_times(two_report
         "gpu = ''",
         "gpu_file = ''",
         "peaks = 'datasheet'",
+        "catalog = ''",
+        "capture = ''",
     ]
     assert cell["id"] == "injected-parameters"
     text = (two_reports[0] / "report.ipynb").read_text(encoding="utf-8")
@@ -267,6 +270,36 @@ def test_a_relative_run_is_shown_as_it_was_given(in_tmp: Path, run_dir: Path) ->
     text = (in_tmp / "out" / "report.ipynb").read_text()
     assert "the run | ." in text
     assert str(in_tmp) not in text
+
+
+def test_the_files_given_with_a_trace_are_recorded_by_name_with_their_hash(in_tmp: Path) -> None:
+    captures = in_tmp / "captured"
+    captures.mkdir()
+    given_files = {
+        "own.toml": b"[[norm]]\nid = 'a'\nlibrary = 'A'\nvariant = 'Other'\nops = ['a::norm']\n"
+        b"evidence = 'source'\nsource = 'a'\n",
+        "gpu.json": b'{"name": "Own", "mem_bw_gbps": 1000}',
+        "captured/one.json": as_json(base_events()),
+    }
+    for name, data in given_files.items():
+        (in_tmp / name).write_bytes(data)
+    trace = in_tmp / "t.json"
+    trace.write_bytes(as_json(base_events()))
+    notebook = write_notebook(in_tmp / "n.ipynb", "print(catalog + capture + gpu_file)", finish=finish())
+    build_report(
+        *(trace, "out"),
+        notebook=notebook,
+        catalog=str(in_tmp / "own.toml"),
+        capture=str(captures),
+        gpu_file="gpu.json",
+    )
+    provenance = decode_provenance((in_tmp / "out" / "provenance.json").read_bytes())
+    hashes = {name: hashlib.sha256(data).hexdigest() for name, data in given_files.items()}
+    hashes["t.json"] = hashlib.sha256(trace.read_bytes()).hexdigest()
+    assert {record.path: record.sha256 for record in provenance.inputs} == hashes
+    shown = provenance.parameters
+    assert (shown.catalog, shown.capture, shown.gpu_file) == ("own.toml", "captured", "gpu.json")
+    assert str(in_tmp) not in (in_tmp / "out" / "report.ipynb").read_text()
 
 
 def test_a_folder_named_sample_is_not_taken_for_the_bundled_one(in_tmp: Path) -> None:
