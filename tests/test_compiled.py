@@ -8,7 +8,7 @@ from normscope.norms.calls import NormCall
 from normscope.norms.catalog.catalog import load_catalog
 from normscope.norms.compiled import ANOTHER_ADD, NO_ARGUMENTS, fused_ops
 from normscope.norms.find import find_norms
-from trace_inputs import Event, kernel, launch, link_events, op
+from trace_inputs import Event, base_events, kernel, launch, link_events, op
 from written_run import known, written
 
 BF16, F32 = "c10::BFloat16", "float"
@@ -162,3 +162,10 @@ def test_the_compiled_llama_layer_reaches_the_bandwidth_that_its_tensors_say(
     assert known(first, "Data Moved (MB)") * 2**20 == 2 * (2 * 67_108_864 + 2048)
     assert known(first, "Kernel Time (µs)_mean") == pytest.approx(77, abs=1)
     assert (first["is_upper_bound"], first["fused_with"]) == ("True", ANOTHER_ADD)
+
+
+def test_a_compiled_norm_whose_launch_was_cut_off_is_not_in_the_timeline() -> None:
+    cut_off = kernel(99, 10.0, 20.0, LAYER_NORM)
+    within, without = sorted(calls(*base_events(), cut_off), key=lambda call: call.found_by, reverse=True)
+    assert (within.found_by, within.is_in_timeline) == ("op", True)
+    assert (without.found_by, without.is_in_timeline) == ("compiled", False)

@@ -28,7 +28,7 @@ from written_run import written_events
 TOLERANCE = 0.005
 COUNTED_BY_HAND: tuple[GroupName, ...] = tuple(TITLES)[: tuple(TITLES).index("other_ops")]
 # Groups that other work in progress fills; to be emptied.
-PENDING = {"eager_decomposed", "bookkeeping_adds"}
+PENDING = {"eager_decomposed"}
 
 
 @cache

@@ -1,6 +1,6 @@
 """A norm call: one logical call of a normalization, however it was found, with all its kernels."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -94,6 +94,16 @@ def is_counted(linked: LinkedTrace, event: int) -> bool:
     if is_memset and launch != NONE and linked.trace.launches[launch].name.startswith(HIP_MEMSET):
         return False
     return linked.how[event] != "outside window"
+
+
+def launched_within(linked: LinkedTrace) -> Callable[[int], bool]:
+    """Return a test of GPU events: whether end-to-end time holds them.
+
+    It holds those whose launch is in the trace, or all where the trace has no launch, as in a trace of the
+    GPU alone; none outside the profiled window.
+    """
+    has_launches = any(launch != NONE for launch in linked.launch_of)
+    return lambda event: is_counted(linked, event) and (not has_launches or linked.launch_of[event] != NONE)
 
 
 def in_backward_pass(linked: LinkedTrace, op: int) -> bool:

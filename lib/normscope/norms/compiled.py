@@ -12,7 +12,7 @@ from math import prod
 
 from normscope.norms import arguments
 from normscope.norms.arguments import LARGEST, Tensor, UnknownArgument
-from normscope.norms.calls import NormCall, in_backward_pass, is_counted, time_us
+from normscope.norms.calls import NormCall, in_backward_pass, launched_within, time_us
 from normscope.norms.catalog.catalog import Catalog
 from normscope.norms.catalog.rows import NormRow
 from normscope.norms.cost import NormCost
@@ -47,12 +47,16 @@ def compiled_calls(linked: LinkedTrace, catalog: Catalog, claimed: Set[int]) -> 
     rows = [row for row in catalog.rows if row.how == "compiled"]
     events: dict[tuple[int, int], list[int]] = defaultdict(list)
     for index, event in enumerate(linked.trace.gpu_events):
-        if event.kind != "kernel" or index in claimed or not is_counted(linked, index):
+        if event.kind != "kernel" or index in claimed:
             continue
         if compiled_row(event.name, tuple(rows)) is not None:
             own = _own_op(linked, index)
             events[own, NONE if own != NONE else index].append(index)
-    return [_call(linked, tuple(rows), own, indices) for (own, _), indices in events.items()]
+    is_within = launched_within(linked)
+    return [
+        _call(linked, tuple(rows), own, indices, is_in_timeline=is_within(indices[0]))
+        for (own, _), indices in events.items()
+    ]
 
 
 @lru_cache(maxsize=65536)
@@ -126,7 +130,9 @@ def _own_op(linked: LinkedTrace, index: int) -> int:
     return op if op != NONE and linked.trace.cpu_ops[op].name == name else NONE
 
 
-def _call(linked: LinkedTrace, rows: tuple[NormRow, ...], own: int, indices: list[int]) -> NormCall:
+def _call(
+    linked: LinkedTrace, rows: tuple[NormRow, ...], own: int, indices: list[int], *, is_in_timeline: bool
+) -> NormCall:
     trace = linked.trace
     event = trace.gpu_events[indices[0]]
     row = compiled_row(event.name, rows)
@@ -158,4 +164,5 @@ def _call(linked: LinkedTrace, rows: tuple[NormRow, ...], own: int, indices: lis
         host_us=op.dur_us if op else None,
         norm_events=tuple(indices),
         norm_us=time_us(trace.gpu_events, indices),
+        is_in_timeline=is_in_timeline,
     )

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence, Set
 
 from normscope.norms.bare_names import bare_kernel_name
-from normscope.norms.calls import NormCall, is_counted, time_us
+from normscope.norms.calls import NormCall, launched_within, time_us
 from normscope.norms.catalog.catalog import Catalog
 from normscope.norms.catalog.rows import NormRow
 from normscope.norms.cost import NormCost
@@ -47,7 +47,7 @@ def kernel_calls(linked: LinkedTrace, catalog: Catalog, claimed: Set[int]) -> li
     ]
     if not kernels:
         return []
-    has_launches = any(launch != NONE for launch in linked.launch_of)
+    is_within = launched_within(linked)
     of_op: dict[int, list[int]] = {}
     alone = []
     for index in kernels:
@@ -57,7 +57,7 @@ def kernel_calls(linked: LinkedTrace, catalog: Catalog, claimed: Set[int]) -> li
         else:
             of_op.setdefault(op, []).append(index)
     groups = (*of_op.values(), *_joined(linked, alone))
-    return [_call(linked, catalog, indices, has_launches=has_launches) for indices in groups]
+    return [_call(linked, catalog, indices, is_in_timeline=is_within(indices[0])) for indices in groups]
 
 
 def is_in_graph(linked: LinkedTrace, event: int) -> bool:
@@ -102,7 +102,7 @@ def _go_together(linked: LinkedTrace, first: int, other: int) -> bool:
     )
 
 
-def _call(linked: LinkedTrace, catalog: Catalog, indices: Sequence[int], *, has_launches: bool) -> NormCall:
+def _call(linked: LinkedTrace, catalog: Catalog, indices: Sequence[int], *, is_in_timeline: bool) -> NormCall:
     trace = linked.trace
     events = [trace.gpu_events[i] for i in indices]
     main = events[main_piece([event.name for event in events])]
@@ -110,7 +110,6 @@ def _call(linked: LinkedTrace, catalog: Catalog, indices: Sequence[int], *, has_
     first = indices[0]
     named = _named_op(linked, first)
     op = trace.cpu_ops[named] if named != NONE else None
-    is_linked = not has_launches or linked.launch_of[first] != NONE
     where = op or events[0]
     return NormCall(
         row=row,
@@ -120,7 +119,7 @@ def _call(linked: LinkedTrace, catalog: Catalog, indices: Sequence[int], *, has_
         direction=told.direction if told else row.direction,
         fuses=told.fuses if told and told.fuses else row.fuses,
         args=op.args() if op else OpArgs(),
-        cost=NormCost(missing_reason=_missing_reason(linked, first, is_linked=is_linked)),
+        cost=NormCost(missing_reason=_missing_reason(linked, first, is_in_timeline=is_in_timeline)),
         op=NONE if is_in_graph(linked, first) else linked.op_of[first],
         pid=where.pid,
         tid=op.tid if op else events[0].stream,
@@ -128,16 +127,16 @@ def _call(linked: LinkedTrace, catalog: Catalog, indices: Sequence[int], *, has_
         host_us=op.dur_us if op else None,
         norm_events=tuple(indices),
         norm_us=time_us(trace.gpu_events, indices),
-        is_in_timeline=is_linked and is_counted(linked, first),
+        is_in_timeline=is_in_timeline,
     )
 
 
-def _missing_reason(linked: LinkedTrace, index: int, *, is_linked: bool) -> str:
+def _missing_reason(linked: LinkedTrace, index: int, *, is_in_timeline: bool) -> str:
     if is_in_graph(linked, index):
         return IN_GRAPH
     if _named_op(linked, index) != NONE:
         return OP_WITHOUT_ROW
-    return NO_OP if is_linked else OUTSIDE_LAUNCH
+    return NO_OP if is_in_timeline else OUTSIDE_LAUNCH
 
 
 def _row(catalog: Catalog, name: str) -> tuple[NormRow, KernelNorm | None]:

@@ -59,7 +59,7 @@ class Catalog:
         return next((row for row in self.of_op(name) if row.fits(types)), None)
 
     def of_kernel(self, name: str) -> NormRow | None:
-        """Return the first row with a norm kernel of that name, None where there is none."""
+        """Return the first row with a kernel of that name, None where there is none."""
         if name not in self._by_kernel:
             rows = self.rows if is_norm_kernel(name) else self._extra
             fitting = (row for row in rows if row.how in ("op", "kernel") and row.names_kernel(name))
@@ -68,7 +68,8 @@ class Catalog:
 
     def is_norm_kernel(self, name: str) -> bool:
         """Tell whether a GPU kernel's name is that of a normalization, by the usual words or an extra row."""
-        return is_norm_kernel(name) or self.of_kernel(name) is not None
+        row = self.of_kernel(name)
+        return is_norm_kernel(name) if row is None else row.purpose == "norm"
 
 
 @cache
