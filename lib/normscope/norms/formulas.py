@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from normscope.norms import flops, library_traffic, sync_traffic, traffic
+from normscope.norms import eager_traffic, flops, library_traffic, sync_traffic, traffic
 from normscope.norms.catalog.rows import NormRow
 
 Count = Callable[..., int]
@@ -18,7 +18,7 @@ BYTES: Mapping[str, Count] = {
         *(traffic.rms_norm, traffic.rms_norm_backward),
         *(sync_traffic.sync_stats, sync_traffic.sync_gather, sync_traffic.sync_apply),
         *(sync_traffic.sync_reduce_backward, sync_traffic.sync_apply_backward),
-        *(library_traffic.tensors, library_traffic.qk_norm_rope),
+        *(library_traffic.tensors, library_traffic.qk_norm_rope, eager_traffic.one_kernel),
     )
 }
 """Compulsory traffic in bytes by name."""
