@@ -2,13 +2,15 @@
 
 Seen from the tensor that is normalized, an op of a chain is one of a few steps, each with a letter. What it
 reads decides which one: ``W`` is a tensor as wide as that one, ``R`` one that is reduced to size 1 along the
-normalized axis, ``P`` a parameter along that axis, ``#`` a number. A form is a regular expression over letters.
+normalized axis, ``P`` a parameter along that axis, ``#`` a number. A form is a regular expression over the
+letters; it has no repetition inside a repetition, so that matching never takes long.
+
 A new way to write a norm is a new entry in ``FORMS``, at times with a new step in ``STEPS``.
 """
 
 import re
 from collections.abc import Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import msgspec
 
@@ -39,12 +41,12 @@ STEPS: Mapping[str, Mapping[str, str]] = {
 }
 """Per op and what it reads, the step that it is.
 
-c cast, k cast of a parameter or 1 + it, o cast of the narrow tensor, q square, m mean, v variance, t deviation,
-y variance and mean, l length, z narrow tensor times a number, e plus epsilon, h at least epsilon, r reciprocal
-root, s root, i reciprocal, u minus the mean, n times and d divided by the narrow tensor, g times a number,
-w times the weight, b plus the bias, a plus a number.
+c cast, k cast of a parameter or 1 + it, o cast of the narrow tensor, q square, m mean, v variance,
+t deviation, y variance and mean, l length, z narrow tensor times a number, e plus epsilon, h at least
+epsilon, r reciprocal root, s root, i reciprocal, u minus the mean, n times and d divided by the narrow
+tensor, g times a number, w times the weight, b plus the bias, a plus a number.
 """
-ANCHORS = frozenset(name for name, steps in STEPS.items() if set(steps.values()) & set("mvtyl"))
+ANCHORS = frozenset(f"aten::{name}" for name, steps in STEPS.items() if set(steps.values()) & set("mvtyl"))
 """Ops that every form has one of: they reduce the tensor that is normalized along the normalized axis."""
 
 _NORMALIZE = "([eh]rn|[eh]sd|[eh]siz?n|s[eh]d)"
@@ -105,7 +107,7 @@ class Form(msgspec.Struct, frozen=True, dict=True):
 FORMS = (
     Form("layer_norm", "c?muc?qm" + _NORMALIZE, floating="u"),
     Form("layer_norm", "c?(mv|vm|y)" + _NORMALIZE, floating="u", needs="u"),
-    Form("layer_norm", "c?(mt|tm)w?[eh]d", floating="u", needs="u"),
+    Form("layer_norm", "c?(mw?t|tm)w?[eh]d", floating="u", needs="u"),
     Form("rms_norm", "c?qm" + _NORMALIZE, is_norm_as_such=True),
     Form("rms_norm", "c?lz[eh]?d", is_norm_as_such=True),
     Form("l2_norm", "c?l[eh]?d", tail="g?w?g?c?b?a?c?"),
@@ -155,8 +157,17 @@ class Frame(msgspec.Struct, frozen=True):
         return "P" if self.is_parameter(tensor.shape) else "?"
 
 
-def matches(letters: str, anchor: int, *, in_norm_module: bool) -> Iterator[tuple[Form, tuple[int, ...]]]:
-    """Yield the forms that fit steps around the one at ``anchor``, with the places of their steps."""
+Match = tuple[Form, tuple[int, ...]]
+"""A form that fits, and the places of its steps."""
+
+
+@lru_cache(maxsize=4096)
+def matches(letters: str, anchor: int, *, in_norm_module: bool) -> tuple[Match, ...]:
+    """Return the forms that fit steps around the one at ``anchor``, those to prefer first."""
+    return tuple(_matches(letters, anchor, in_norm_module=in_norm_module))
+
+
+def _matches(letters: str, anchor: int, *, in_norm_module: bool) -> Iterator[Match]:
     skipped = OTHER + OF_NARROW + ("" if in_norm_module else OF_PARAMETER)
     for form in FORMS:
         for start in range(anchor + 1):
@@ -169,7 +180,8 @@ def form_of_names(names: list[str]) -> Form | None:
     """Return the form that the names of all ops of a module fit as a whole, None where none does."""
     letters = "".join(_NAME_LETTERS.get(bare_name(name), OTHER) for name in names)
     for form in FORMS:
-        if form.pattern_of_names.fullmatch(letters) and all(set(_BY_NAME[s]) & set(letters) for s in form.needs):
+        has_needed = all(set(_BY_NAME[step]) & set(letters) for step in form.needs)
+        if has_needed and form.pattern_of_names.fullmatch(letters):
             return form
     return None
 

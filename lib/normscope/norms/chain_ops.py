@@ -28,13 +28,14 @@ REDUCTIONS = {
 }
 _UNARY = frozenset(("square", "rsqrt", "sqrt", "reciprocal", "clamp", "clamp_min", "pow", "neg"))
 _BINARY = frozenset(("mul", "div", "add", "sub", "maximum"))
+SMALL = frozenset((COPY, *REDUCTIONS, *_UNARY, *_BINARY))
 _TYPE_CODES = {"5": "c10::Half", "6": "float", "7": "double", "15": "c10::BFloat16"}
 _AXIS = re.compile(r"\[(-?\d{1,2})\]")
 # What a type gives way to: bool, integers, floats, complex numbers.
 _CATEGORIES = (("bool",), ("int", "uint"), ("fp", "bf"), ("complex",))
 
 
-class SmallOp(msgspec.Struct, frozen=True):
+class SmallOp(msgspec.Struct, frozen=True, gc=False):
     """An op of the kind that chains are made of.
 
     Attributes
@@ -78,19 +79,52 @@ def bare_name(name: str) -> str:
     return name.removeprefix(_ATEN).removesuffix("_")
 
 
-def small_op(op: CpuOp) -> SmallOp | None:
-    """Return what ``op`` reads and makes, None where it is of another kind or its shapes aren't recorded."""
-    name, args = bare_name(op.name), op.args()
+class SmallOps:
+    """Reads small ops. What was worked out for one serves the next with the same inputs."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, tuple[bytes, ...]], SmallOp | None] = {}
+
+    def read(self, op: CpuOp) -> SmallOp | None:
+        """Return what ``op`` reads and makes, None for another kind or where its shapes aren't recorded."""
+        if bare_name(op.name) not in SMALL:
+            return None
+        key = (op.name, _inputs_as_text(op.raw_args))
+        if key not in self._known:
+            self._known[key] = _small_op(op)
+        return self._known[key]
+
+
+class _RecordedInputs(msgspec.Struct, frozen=True):
+    """The inputs of an op, not decoded; around them each op has a number of its own."""
+
+    dims: msgspec.Raw = msgspec.field(name="Input Dims", default=msgspec.Raw())
+    types: msgspec.Raw = msgspec.field(name="Input type", default=msgspec.Raw())
+    strides: msgspec.Raw = msgspec.field(name="Input Strides", default=msgspec.Raw())
+    concrete: msgspec.Raw = msgspec.field(name="Concrete Inputs", default=msgspec.Raw())
+
+
+_DECODER = msgspec.json.Decoder(_RecordedInputs)
+
+
+def _inputs_as_text(args: bytes) -> tuple[bytes, ...]:
+    try:
+        found = _DECODER.decode(args) if args else _RecordedInputs()
+    except (ValueError, RecursionError, msgspec.DecodeError):
+        return (args,)
+    return bytes(found.dims), bytes(found.types), bytes(found.strides), bytes(found.concrete)
+
+
+def _small_op(op: CpuOp) -> SmallOp | None:
+    name = bare_name(op.name)
     try:
         if name == COPY:
-            return _copy(args)
+            return _copy(op.args())
         if name in REDUCTIONS:
-            return _reduction(name, args)
-        if name in _UNARY or name in _BINARY:
-            return _elementwise(name, args, in_place=op.name.endswith("_"))
+            return _reduction(name, op.args())
+        return _elementwise(name, op.args(), in_place=op.name.endswith("_"))
     except UnknownArgument:
-        pass
-    return None
+        return None
 
 
 def chain_bytes(linked: LinkedTrace, ops: Iterable[int]) -> float | None:
@@ -103,7 +137,8 @@ def chain_bytes(linked: LinkedTrace, ops: Iterable[int]) -> float | None:
     ops
         The ops that launch the kernels themselves, such as the ``aten::copy_`` in an ``aten::to``.
     """
-    found = [small_op(linked.trace.cpu_ops[op]) for op in ops]
+    small = SmallOps()
+    found = [small.read(linked.trace.cpu_ops[op]) for op in ops]
     known = [op.bytes_moved for op in found if op is not None]
     return float(sum(known)) if known and len(known) == len(found) else None
 
@@ -215,5 +250,3 @@ def _of_type(shape: tuple[int, ...], like: Tensor) -> Tensor:
 
 def _size(tensor: Tensor) -> int:
     return tensor.elements * tensor.element_bytes
-
-

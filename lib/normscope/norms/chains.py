@@ -13,12 +13,13 @@ import msgspec
 
 from normscope.norms.arguments import Tensor
 from normscope.norms.chain_forms import ANCHORS, CAST, OF_PARAMETER, Form, Frame, form_of_names, matches
-from normscope.norms.chain_ops import REDUCTIONS, SmallOp, bare_name, small_op
+from normscope.norms.chain_ops import REDUCTIONS, SmallOp, SmallOps, bare_name
 from normscope.trace.events import ThreadId
 from normscope.trace.link import LinkedTrace
 from normscope.trace.nesting import NONE
 
-_REACH = 40  # ops that launch kernels, to each side of the one that a chain is recognized by
+# Ops that launch kernels, before and after the one that a chain is recognized by.
+_BEFORE, _AFTER = 8, 32
 _PASSES = 2  # where two chains alternate, the second pass finds the one that the other one hid
 _MODULE = re.compile(r"nn\.Module: (?P<name>.*?)(_\d+)?", re.DOTALL)
 _IS_NORM = "norm"
@@ -28,7 +29,7 @@ Place = tuple[ThreadId, ThreadId, int]
 """Process, thread and the op around."""
 
 
-class Step(msgspec.Struct, frozen=True):
+class Step(msgspec.Struct, frozen=True, gc=False):
     """One op of a chain.
 
     Attributes
@@ -49,7 +50,7 @@ class Step(msgspec.Struct, frozen=True):
     small: SmallOp | None = None
 
 
-class Chain(msgspec.Struct, frozen=True):
+class Chain(msgspec.Struct, frozen=True, gc=False):
     """A norm written out in Python.
 
     Attributes
@@ -79,7 +80,7 @@ class Chain(msgspec.Struct, frozen=True):
 def find_chains(linked: LinkedTrace, launching: Sequence[int]) -> list[Chain]:
     """Return the norms among the ops that launch kernels themselves."""
     ops = linked.trace.cpu_ops
-    anchors = [op for op in launching if bare_name(ops[op].name) in ANCHORS]
+    anchors = [op for op in launching if ops[op].name in ANCHORS]
     return _Search(linked, launching, anchors).chains() if anchors else []
 
 
@@ -94,7 +95,8 @@ class _Search:
         self.lines = self._lines()
         self.position = {op: i for line in self.lines.values() for i, op in enumerate(line)}
         self.modules: dict[int, int] = {}
-        self.read: dict[int, SmallOp | None] = {}
+        self.small_ops = SmallOps()
+        self.letters: dict[tuple[Frame, SmallOp | None], str] = {}
         self.taken: set[int] = set()
 
     def chains(self) -> list[Chain]:
@@ -124,14 +126,14 @@ class _Search:
         module = self._module(anchor)
         name = _norm_class(self.linked, module)
         nearby = list(self._nearby(anchor, module))
-        small = self._small(anchor)
+        small = self.small_ops.read(self.ops[anchor])
         if small is None:
             return self._chain_of_names(anchor, nearby, name)
         x = small.inputs[0]
         if x is None or small.axis is None or len(x.shape) < 2 or x.shape[small.axis] < 2:
             return None
         frame = Frame(x.shape, small.axis, name is not None)
-        steps = [self._step(op, frame.letter(self._small(op))) for op in nearby]
+        steps = [self._step(op, frame) for op in nearby]
         letters = "".join(step.letter for step in steps)
         for form, places in matches(letters, nearby.index(anchor), in_norm_module=frame.in_norm_module):
             chain = _chain(form, [steps[i] for i in places], frame, name)
@@ -145,20 +147,18 @@ class _Search:
         form = form_of_names([self.ops[op].name for op in nearby])
         return Chain(form, tuple(Step(op, self.outer_of[op]) for op in nearby), name) if form else None
 
-    def _step(self, op: int, letter: str) -> Step:
-        return Step(op, self.outer_of[op], letter, self._small(op))
+    def _step(self, op: int, frame: Frame) -> Step:
+        small = self.small_ops.read(self.ops[op])
+        if (frame, small) not in self.letters:
+            self.letters[frame, small] = frame.letter(small)
+        return Step(op, self.outer_of[op], self.letters[frame, small], small)
 
     def _nearby(self, anchor: int, module: int) -> Iterator[int]:
         """Yield the launching ops around ``anchor`` that the same call of a module made."""
         line, here = self.lines[self._place(self.outer_of[anchor])], self.position[anchor]
-        for op in line[max(0, here - _REACH) : here + _REACH]:
+        for op in line[max(0, here - _BEFORE) : here + _AFTER]:
             if op not in self.taken and self._module(op) == module:
                 yield op
-
-    def _small(self, op: int) -> SmallOp | None:
-        if op not in self.read:
-            self.read[op] = small_op(self.ops[op])
-        return self.read[op]
 
     def _module(self, op: int) -> int:
         if op not in self.modules:

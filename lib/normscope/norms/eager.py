@@ -1,29 +1,32 @@
 """Norm calls written out in Python: a chain of small ops that together are one normalization."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 import msgspec
 
 from normscope.norms.arguments import TYPES, Tensor
 from normscope.norms.calls import NormCall, in_backward_pass, is_counted, time_us
 from normscope.norms.catalog.catalog import Catalog
-from normscope.norms.catalog.rows import NormRow
-from normscope.norms.chain_ops import chain_bytes
+from normscope.norms.catalog.rows import Direction, NormRow
+from normscope.norms.chain_forms import ANCHORS
 from normscope.norms.chains import Chain, find_chains
 from normscope.norms.cost import NormCost, norm_cost
+from normscope.trace.collector_pause import collector_paused
 from normscope.trace.events import CpuOp, OpArgs
 from normscope.trace.link import LinkedTrace
 from normscope.trace.nesting import NONE
 
 NO_SHAPES = "no shapes recorded"
-_RECORDED = {dtype: recorded for recorded, (dtype, _) in reversed(TYPES.items())}
+_RECORDED = {dtype: recorded for recorded, (dtype, _) in reversed(tuple(TYPES.items()))}
 
 
+@collector_paused()
 def eager_calls(linked: LinkedTrace, catalog: Catalog, claimed: Set[int]) -> list[NormCall]:
-    """Return the chains of ops that are norms, of kernels in no call in ``claimed``, and their backward passes."""
+    """Return the norms among the chains of ops, and their backward passes, of kernels not in ``claimed``."""
     rows = {row.id: row for row in reversed(catalog.rows) if row.how == "eager"}
-    if not rows:
+    ops = linked.trace.cpu_ops
+    if not rows or all(op == NONE or ops[op].name not in ANCHORS for op in set(linked.op_of)):
         return []
     events = _events_of_ops(linked, claimed)
     finder = _Finder(linked, rows, events)
@@ -54,18 +57,8 @@ class _Finder:
 
     def forward(self, chain: Chain) -> NormCall:
         """Return the call of a chain."""
-        row = self.rows[_row_id(chain)]
-        first = chain.steps[0].outer
-        launching = [step.op for step in chain.steps]
-        return self._call(
-            row,
-            name=f"eager::{chain.module or chain.form.name}",
-            args=_args(chain.x, chain.weight, chain.bias),
-            cost=self._cost(row, chain),
-            span=(first, chain.steps[-1].outer),
-            events=[event for op in launching for event in self.events[op]],
-            launched_bytes=chain_bytes(self.linked, launching) if chain.x else None,
-        )
+        outer = [step.outer for step in chain.steps]
+        return self._call(chain, "forward", outer, [step.op for step in chain.steps])
 
     def backward(self, chains: Sequence[Chain]) -> Iterator[NormCall]:
         """Yield the backward passes of chains: the kernels of the autograd nodes that their ops made."""
@@ -73,67 +66,59 @@ class _Finder:
         if not chain_of:
             return
         taken = {step.op for chain in chains for step in chain.steps}
-        launching: dict[int, list[int]] = defaultdict(list)
+        backward: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for op in self.events:
-            forward = NONE if op in taken else self.linked.forward_op(op)
-            owner = next((chain_of[each] for each in self.linked.chain(forward) if each in chain_of), NONE)
+            node = NONE if op in taken else self._node(op)
+            forward = self.linked.chain(self.linked.forward_op(node))
+            owner = next((chain_of[each] for each in forward if each in chain_of), NONE)
             if owner != NONE:
-                launching[owner].append(op)
-        for owner, ops in launching.items():
-            yield self._backward_call(chains[owner], sorted(ops, key=lambda op: self.ops[op].ts_us))
-
-    def _backward_call(self, chain: Chain, launching: Sequence[int]) -> NormCall:
-        row = self.rows[f"{_row_id(chain)}-backward"]
-        nodes = [self._node(op) for op in launching]
-        return self._call(
-            row,
-            name=f"eager::{chain.module or chain.form.name}_backward",
-            args=_args(chain.y),
-            cost=self._cost(row, chain),
-            span=(nodes[0], max(nodes, key=lambda op: self.ops[op].end_us)),
-            events=[event for op in launching for event in self.events[op]],
-        )
+                backward[owner].append((node, op))
+        for owner, pairs in backward.items():
+            pairs.sort(key=lambda pair: self.ops[pair[1]].ts_us)
+            nodes, launching = zip(*pairs, strict=True)
+            yield self._call(chains[owner], "backward", nodes, launching)
 
     def _node(self, op: int) -> int:
-        """Return the autograd node around an op of a backward pass."""
-        nodes = [i for i in self.linked.chain(op) if self.ops[i].forward_thread]
-        same = [i for i in nodes if self.ops[i].sequence == self.ops[nodes[0]].sequence]
-        return same[-1]
+        """Return the autograd node that ``op`` works for, -1 for ops of a forward pass that runs in one."""
+        ops, parent_of = self.ops, self.linked.parent_of
+        node = next((each for each in self.linked.chain(op) if ops[each].sequence is not None), NONE)
+        if node == NONE or not ops[node].forward_thread:
+            return NONE
+        while parent_of[node] != NONE and ops[parent_of[node]].sequence == ops[node].sequence:
+            node = parent_of[node]
+        return node
 
     def _call(
-        self,
-        row: NormRow,
-        *,
-        name: str,
-        args: OpArgs,
-        cost: NormCost,
-        span: tuple[int, int],
-        events: Sequence[int],
-        launched_bytes: float | None = None,
+        self, chain: Chain, direction: Direction, outer: Sequence[int], launching: Sequence[int]
     ) -> NormCall:
-        first, last = (self.ops[op] for op in span)
+        """Return the call that the ops ``outer`` make, with the kernels of ``launching``."""
+        is_forward = direction == "forward"
+        row = self.rows[_row_id(chain, direction)]
+        name = chain.module or chain.form.name
+        first = self.ops[outer[0]]
         gpu_events = self.linked.trace.gpu_events
+        events = [event for op in launching for event in self.events[op]]
         kernels = tuple(i for i in events if gpu_events[i].kind == "kernel")
         others = tuple(i for i in events if gpu_events[i].kind != "kernel")
         return NormCall(
             row=row,
             found_by="eager",
-            name=name,
+            name=f"eager::{name}" if is_forward else f"eager::{name}_backward",
             variant=row.variant,
-            direction=row.direction,
-            args=args,
-            cost=cost,
-            op=span[0],
-            is_recomputed=row.direction == "forward" and in_backward_pass(self.linked, span[0]),
+            direction=direction,
+            args=_args(chain.x, chain.weight, chain.bias) if is_forward else _args(chain.y),
+            cost=self._cost(row, chain),
+            op=outer[0],
+            is_recomputed=is_forward and in_backward_pass(self.linked, outer[0]),
             pid=first.pid,
             tid=first.tid,
             ts_us=first.ts_us,
-            host_us=last.end_us - first.ts_us,
+            host_us=max(self.ops[op].end_us for op in outer) - first.ts_us,
             norm_events=kernels,
             helper_events=others,
             norm_us=time_us(gpu_events, kernels),
             helper_us=time_us(gpu_events, others),
-            launched_bytes=launched_bytes,
+            launched_bytes=_launched_bytes(chain) if is_forward else None,
         )
 
     def _cost(self, row: NormRow, chain: Chain) -> NormCost:
@@ -143,7 +128,7 @@ class _Finder:
         return self.costs[key]
 
     def _worked_out(self, row: NormRow, chain: Chain) -> NormCost:
-        """Return what one kernel in place of the chain would cost, with the normalized axis as the last one."""
+        """Return the cost of one kernel in place of the chain, with the normalized axis as the last one."""
         if chain.x is None or chain.y is None:
             return NormCost(missing_reason=NO_SHAPES)
         size = chain.x.shape[chain.axis]
@@ -151,14 +136,21 @@ class _Finder:
         x, y = (_last(tensor, chain.axis) for tensor in (chain.x, chain.y))
         forward = _args(x, weight, bias, y)
         if row.direction == "backward":
-            cost = norm_cost(row, _args(y), (self.rows[_row_id(chain)], forward))
+            cost = norm_cost(row, _args(y), (self.rows[_row_id(chain, "forward")], forward))
         else:
             cost = norm_cost(row, forward)
         return msgspec.structs.replace(cost, x_shape=chain.x.shape)
 
 
-def _row_id(chain: Chain) -> str:
-    return f"eager-{chain.form.name.replace('_', '-')}"
+def _launched_bytes(chain: Chain) -> float | None:
+    """Return what the kernels of a chain read and write, None where no shapes are recorded."""
+    known = [step.small.bytes_moved for step in chain.steps if step.small]
+    return float(sum(known)) if known else None
+
+
+def _row_id(chain: Chain, direction: Direction) -> str:
+    forward = f"eager-{chain.form.name.replace('_', '-')}"
+    return forward if direction == "forward" else f"{forward}-backward"
 
 
 def _args(*tensors: Tensor | None) -> OpArgs:
