@@ -6,14 +6,14 @@ stands between them, and chains of other threads, doesn't matter: an op belongs 
 
 import re
 from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 import msgspec
 
 from normscope.norms.arguments import Tensor
 from normscope.norms.chain_forms import ANCHORS, CAST, OF_PARAMETER, Form, Frame, form_of_names, matches
-from normscope.norms.chain_ops import REDUCTIONS, SmallOp, SmallOps, bare_name
+from normscope.norms.chain_ops import REDUCTIONS, SMALL, SmallOp, SmallOps, bare_name
 from normscope.trace.events import ThreadId
 from normscope.trace.link import LinkedTrace
 from normscope.trace.nesting import NONE
@@ -23,7 +23,6 @@ _BEFORE, _AFTER = 8, 32
 _PASSES = 2  # where two chains alternate, the second pass finds the one that the other one hid
 _MODULE = re.compile(r"nn\.Module: (?P<name>.*?)(_\d+)?", re.DOTALL)
 _IS_NORM = "norm"
-_ALIASES = frozenset(REDUCTIONS)
 
 Place = tuple[ThreadId, ThreadId, int]
 """Process, thread and the op around."""
@@ -95,6 +94,7 @@ class _Search:
         self.lines = self._lines()
         self.position = {op: i for line in self.lines.values() for i, op in enumerate(line)}
         self.modules: dict[int, int] = {}
+        self.composite = self._composite()
         self.small_ops = SmallOps()
         self.letters: dict[tuple[Frame, SmallOp | None], str] = {}
         self.taken: set[int] = set()
@@ -108,6 +108,11 @@ class _Search:
                     self.taken.update(step.op for step in chain.steps)
                     found.append(chain)
         return found
+
+    def _composite(self) -> Set[int]:
+        """Return the ops around several launching ones, but for those that cast and then call themselves."""
+        counts = Counter(self.outer_of.values())
+        return {op for op, count in counts.items() if count > 1 and bare_name(self.ops[op].name) not in SMALL}
 
     def _lines(self) -> Mapping[Place, list[int]]:
         """Return the launching ops that stand beside an anchor, by place and in the order of time."""
@@ -144,14 +149,17 @@ class _Search:
     def _chain_of_names(self, anchor: int, nearby: list[int], name: str | None) -> Chain | None:
         if name is None or self.ops[anchor].args().dims is not None:
             return None
+        if any(self.outer_of[op] in self.composite for op in nearby):
+            return None
         form = form_of_names([self.ops[op].name for op in nearby])
         return Chain(form, tuple(Step(op, self.outer_of[op]) for op in nearby), name) if form else None
 
     def _step(self, op: int, frame: Frame) -> Step:
-        small = self.small_ops.read(self.ops[op])
+        outer = self.outer_of[op]
+        small = None if outer in self.composite else self.small_ops.read(self.ops[op])
         if (frame, small) not in self.letters:
             self.letters[frame, small] = frame.letter(small)
-        return Step(op, self.outer_of[op], self.letters[frame, small], small)
+        return Step(op, outer, self.letters[frame, small], small)
 
     def _nearby(self, anchor: int, module: int) -> Iterator[int]:
         """Yield the launching ops around ``anchor`` that the same call of a module made."""
@@ -172,7 +180,7 @@ def _outer_ops(linked: LinkedTrace, launching: Sequence[int], anchors: Sequence[
     around = set()
     for anchor in anchors:
         op = anchor
-        while parent_of[op] != NONE and bare_name(ops[parent_of[op]].name) in _ALIASES:
+        while parent_of[op] != NONE and bare_name(ops[parent_of[op]].name) in REDUCTIONS:
             op = parent_of[op]
         around.add(parent_of[op])
     outer_of = {}
