@@ -421,6 +421,16 @@ def rows_standardized_without_parameters(thread: Thread) -> None:
     thread.run("aten::div", X, S)
 
 
+def divided_by_the_deviation_alone(thread: Thread) -> None:
+    """With a mean that only goes into a log, and a weight."""
+    thread.run("aten::mean", X, *KEPT_LAST)
+    thread.run("aten::var", X, "[-1]", "0", "True")
+    thread.run("aten::add", S, EPSILON, ONE)
+    thread.run("aten::rsqrt", S)
+    thread.run("aten::mul", X, S)
+    thread.run("aten::mul", X, W)
+
+
 def statistics_of_another_tensor(thread: Thread) -> None:
     mean_square_root(thread)
     other, narrow = (F32, [9, 64]), (F32, [9, 1])
@@ -466,6 +476,7 @@ def mean_of_everything(thread: Thread) -> None:
         features_by_length,
         images_standardized,
         rows_standardized_without_parameters,
+        divided_by_the_deviation_alone,
         statistics_of_another_tensor,
         statistics_of_another_type,
         mean_over_another_axis,

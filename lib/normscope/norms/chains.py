@@ -20,7 +20,6 @@ from normscope.trace.nesting import NONE
 
 # Ops that launch kernels, before and after the one that a chain is recognized by.
 _BEFORE, _AFTER = 8, 32
-_PASSES = 2  # where two chains alternate, the second pass finds the one that the other one hid
 _MODULE = re.compile(r"nn\.Module: (?P<name>.*?)(_\d+)?", re.DOTALL)
 _IS_NORM = "norm"
 
@@ -96,18 +95,22 @@ class _Search:
         self.modules: dict[int, int] = {}
         self.composite = self._composite()
         self.small_ops = SmallOps()
+        self.read: dict[int, SmallOp | None] = {}
         self.letters: dict[tuple[Frame, SmallOp | None], str] = {}
         self.taken: set[int] = set()
 
     def chains(self) -> list[Chain]:
-        found: list[Chain] = []
-        for _ in range(_PASSES):
-            for anchor in self.anchors:
-                chain = None if anchor in self.taken else self._chain_around(anchor)
-                if chain is not None:
-                    self.taken.update(step.op for step in chain.steps)
-                    found.append(chain)
-        return found
+        """Return the chains; where two alternate, the second pass finds the one that the other one hid."""
+        found = [*self._pass(self.anchors)]
+        hidden = [op for op in self.anchors if any(near in self.taken for near in self._window(op))]
+        return [*found, *self._pass(hidden)]
+
+    def _pass(self, anchors: Sequence[int]) -> Iterator[Chain]:
+        for anchor in anchors:
+            chain = None if anchor in self.taken else self._chain_around(anchor)
+            if chain is not None:
+                self.taken.update(step.op for step in chain.steps)
+                yield chain
 
     def _composite(self) -> Set[int]:
         """Return the ops around several launching ones, but for those that cast and then call themselves."""
@@ -131,7 +134,7 @@ class _Search:
         module = self._module(anchor)
         name = _norm_class(self.linked, module)
         nearby = list(self._nearby(anchor, module))
-        small = self.small_ops.read(self.ops[anchor])
+        small = self._small(anchor)
         if small is None:
             return self._chain_of_names(anchor, nearby, name)
         x = small.inputs[0]
@@ -156,17 +159,25 @@ class _Search:
 
     def _step(self, op: int, frame: Frame) -> Step:
         outer = self.outer_of[op]
-        small = None if outer in self.composite else self.small_ops.read(self.ops[op])
+        small = None if outer in self.composite else self._small(op)
         if (frame, small) not in self.letters:
             self.letters[frame, small] = frame.letter(small)
         return Step(op, outer, self.letters[frame, small], small)
 
     def _nearby(self, anchor: int, module: int) -> Iterator[int]:
         """Yield the launching ops around ``anchor`` that the same call of a module made."""
-        line, here = self.lines[self._place(self.outer_of[anchor])], self.position[anchor]
-        for op in line[max(0, here - _BEFORE) : here + _AFTER]:
+        for op in self._window(anchor):
             if op not in self.taken and self._module(op) == module:
                 yield op
+
+    def _window(self, anchor: int) -> list[int]:
+        line, here = self.lines[self._place(self.outer_of[anchor])], self.position[anchor]
+        return line[max(0, here - _BEFORE) : here + _AFTER]
+
+    def _small(self, op: int) -> SmallOp | None:
+        if op not in self.read:
+            self.read[op] = self.small_ops.read(self.ops[op])
+        return self.read[op]
 
     def _module(self, op: int) -> int:
         if op not in self.modules:
