@@ -91,7 +91,8 @@ class _Search:
         self.anchors = sorted(anchors, key=lambda op: self.ops[op].ts_us)
         self.outer_of = _outer_ops(linked, launching, anchors)
         self.lines = self._lines()
-        self.position = {op: i for line in self.lines.values() for i, op in enumerate(line)}
+        wanted = set(anchors)
+        self.position = {op: i for line in self.lines.values() for i, op in enumerate(line) if op in wanted}
         self.modules: dict[int, int] = {}
         self.composite = self._composite()
         self.small_ops = SmallOps()
@@ -196,7 +197,9 @@ def _outer_ops(linked: LinkedTrace, launching: Sequence[int], anchors: Sequence[
         around.add(parent_of[op])
     outer_of = {}
     for op in launching:
-        outer = next((each for each in linked.chain(op) if parent_of[each] in around), NONE)
+        outer = op
+        while outer != NONE and parent_of[outer] not in around:
+            outer = parent_of[outer]
         if outer != NONE:
             outer_of[op] = outer
     return outer_of

@@ -63,7 +63,7 @@ class _Finder:
     def backward(self, chains: Sequence[Chain]) -> Iterator[NormCall]:
         """Yield the backward passes of chains: the kernels of the autograd nodes that their ops made."""
         chain_of = {step.outer: i for i, chain in enumerate(chains) for step in chain.steps}
-        if not chain_of:
+        if not chain_of or not self.linked.forward_of_sequence:
             return
         taken = {step.op for chain in chains for step in chain.steps}
         backward: dict[int, list[tuple[int, int]]] = defaultdict(list)
