@@ -1,6 +1,7 @@
 """Norms written out in Python: which kernels are one call, what it moves, and what is no norm."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import msgspec
@@ -338,6 +339,56 @@ def test_a_leading_cast_belongs_to_the_chain_only_if_it_widens() -> None:
     assert call.cost.bytes_moved == 4 * E
 
 
+def test_a_copy_that_casts_nothing_is_other_work() -> None:
+    """A norm's result is laid out anew for the op that follows."""
+    thread = Thread()
+    mean_square_root(thread)
+    thread.run("aten::mul", X, S)
+    with thread.inside("aten::contiguous"):
+        thread.run("aten::copy_", X, X, "False")
+    (call,) = calls_of(thread)
+    assert len(call.norm_events) == 5
+
+
+def test_a_scale_for_each_sample_is_no_weight() -> None:
+    """As in adaptive norms, where it comes from a conditioning input."""
+    thread = Thread()
+    with thread.module("AdaNorm_0"):
+        mean_square_root(thread)
+        thread.run("aten::mul", X, S)
+        thread.run("aten::mul", X, (F32, [2, 1, 64]))
+    (call,) = calls_of(thread)
+    assert len(call.norm_events) == 5
+    assert call.cost.has_weight is False
+
+
+def test_a_weight_of_each_head_counts_in_a_module_that_is_called_a_norm() -> None:
+    heads, narrow, weight = (F32, [2, 4, 5, 64]), (F32, [2, 4, 5, 1]), (F32, [4, 1, 64])
+    thread = Thread()
+    with thread.module("MultiHeadRMSNorm_0"):
+        thread.run("aten::linalg_vector_norm", heads, "2.", *KEPT_LAST)
+        thread.run("aten::clamp_min", narrow, "1e-12")
+        thread.run("aten::div", heads, (F32, [2, 4, 5, 64], [20, 5, 1, 0]))
+        thread.run("aten::mul", heads, weight)
+        thread.run("aten::mul", heads, EPSILON)
+    (call,) = calls_of(thread)
+    assert len(call.norm_events) == 5
+    assert call.cost.bytes_moved == 8 * (2 * 4 * 5 * 64) + 4 * (4 * 64)
+
+
+@pytest.mark.parametrize(("module", "found"), [(None, 0), ("PixelNorm_0", 1), ("Block_0", 0)])
+def test_a_root_mean_square_over_channels_needs_a_weight_or_the_name(module: str | None, found: int) -> None:
+    image, narrow = (F32, [2, 64, 4, 4]), (F32, [2, 1, 4, 4])
+    thread = Thread()
+    with thread.module(module) if module else nullcontext():
+        thread.run("aten::pow", image, "2")
+        thread.run("aten::mean", image, "[1]", "True", None)
+        thread.run("aten::add", narrow, EPSILON, ONE)
+        thread.run("aten::rsqrt", narrow)
+        thread.run("aten::mul", image, narrow)
+    assert len(calls_of(thread)) == found
+
+
 # What is no norm.
 
 
@@ -453,6 +504,17 @@ def mean_over_another_axis(thread: Thread) -> None:
     thread.run("aten::mul", X, S)
 
 
+def variance_over_another_axis(thread: Thread) -> None:
+    thread.run("aten::mean", X, *KEPT_LAST)
+    thread.run("aten::sub", X, S, ONE)
+    thread.run("aten::pow", X, "2")
+    thread.run("aten::mean", X, "[1]", "True", None)
+    thread.run("aten::add", S, EPSILON, ONE)
+    thread.run("aten::sqrt", S)
+    thread.run("aten::div", X, S)
+    thread.run("aten::mul", W, X)
+
+
 def cube(thread: Thread) -> None:
     thread.run("aten::pow", X, "3")
     thread.run("aten::mean", X, *KEPT_LAST)
@@ -480,6 +542,7 @@ def mean_of_everything(thread: Thread) -> None:
         statistics_of_another_tensor,
         statistics_of_another_type,
         mean_over_another_axis,
+        variance_over_another_axis,
         cube,
         mean_of_everything,
     ],
