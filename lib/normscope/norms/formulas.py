@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from normscope.norms import flops, library_traffic, sync_traffic, traffic
+from normscope.norms import eager_traffic, flops, library_traffic, sync_traffic, traffic
 from normscope.norms.catalog.rows import NormRow
 
 Count = Callable[..., int]
@@ -21,6 +21,7 @@ BYTES: Mapping[str, Count] = {
         *(library_traffic.tensors, library_traffic.tensors_or_like_inputs),
         *(library_traffic.qk_norm_rope, library_traffic.qk_norm_rope_cache),
         *(library_traffic.ln_modulate_backward, library_traffic.gated_norm),
+        eager_traffic.one_kernel,
     )
 }
 """Compulsory traffic in bytes by name."""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from normscope.norms.calls import NormCall, in_backward_pass, is_counted, time_us
 from normscope.norms.catalog.catalog import Catalog
 from normscope.norms.catalog.rows import NormRow
+from normscope.norms.chain_ops import chain_bytes
 from normscope.norms.cost import NormCost, describing_op, norm_cost
 from normscope.trace.events import CpuOp, OpArgs
 from normscope.trace.link import LinkedTrace
@@ -112,10 +113,18 @@ class _Finder:
             helper_events=helper,
             norm_us=time_us(self.linked.trace.gpu_events, norm),
             helper_us=time_us(self.linked.trace.gpu_events, helper),
+            launched_bytes=self._launched_bytes(norm_chain[-1], (*norm, *helper)),
         )
 
     def _is_norm_kernel(self, rows: Sequence[NormRow], name: str) -> bool:
         return self.catalog.is_norm_kernel(name) or any(row.names_kernel(name) for row in rows)
+
+    def _launched_bytes(self, innermost: int, indices: Sequence[int]) -> float | None:
+        """Return what the kernels move of a norm op that does its work in small ops; None for other ops."""
+        if not self.catalog.of_op(self.ops[innermost].name)[0].wrapper:
+            return None
+        events = self.linked.trace.gpu_events
+        return chain_bytes(self.linked, {self.linked.op_of[i] for i in indices if events[i].kind == "kernel"})
 
     def _cost(self, chain: Sequence[int]) -> tuple[NormRow, NormCost]:
         """Return what the call of ``chain`` (norm ops, outermost first) computes and costs."""
