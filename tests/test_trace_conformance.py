@@ -1,6 +1,6 @@
 """Real traces give the reference's rows: equal, or different by what is proven, and by nothing else.
 
-Norms that the reference doesn't have are declared trace by trace in ``ONLY_OURS``, with figures from elsewhere.
+Norms that the reference doesn't have are declared trace by trace in ``ONLY_OURS``.
 """
 
 import ast
@@ -34,7 +34,7 @@ ONLY_OURS: Mapping[str, frozenset[str]] = {
     "vllm_eager_b200": frozenset({"explicit"}),
     "vllm_piecewise_graph": frozenset({"explicit"}),
 }
-"""Groups of the coverage figures whose norms the reference doesn't have at all; elsewhere it has every one."""
+"""Groups of the coverage figures whose norms the reference lacks; elsewhere it has every one."""
 GROUP_OF = {
     "op": "explicit",
     "kernel": "explicit",
@@ -80,10 +80,11 @@ def compared(
     rows = [row for row in run.rows if row["found_by"] == "op" and row["name"] in reference_names]
     linked = link(read_trace(trace))
     calls = [call for call in find_norms(linked, load_catalog()) if call.is_in_timeline]
-    known_calls = [call for call in calls if call.found_by == "op" and call.name in reference_names]
-    others = [call for call in calls if call not in known_calls]
+    by_whom: dict[bool, list[NormCall]] = {True: [], False: []}
+    for call in calls:
+        by_whom[call.found_by == "op" and call.name in reference_names].append(call)
     pairs = paired(rows, expected["norm_rows"])
-    return Compared(name, run, rows, expected, pairs, linked, known_calls, others)
+    return Compared(name, run, rows, expected, pairs, linked, by_whom[True], by_whom[False])
 
 
 def paired(rows: list[Row], expected: list[Expected]) -> list[tuple[Row, Expected]]:
@@ -122,7 +123,8 @@ def test_what_the_reference_does_not_have_is_declared_with_its_kernels_and_time(
     compared: Compared, shared: Path
 ) -> None:
     figures = json.loads((shared / "traces" / "coverage.json").read_text())[compared.name]
-    kernels, time_us = defaultdict(int), defaultdict(float)
+    kernels: dict[str, int] = defaultdict(int)
+    time_us: dict[str, float] = defaultdict(float)
     for call in compared.others:
         group = GROUP_OF[call.found_by]
         kernels[group] += len(call.norm_events) + len(call.helper_events)
@@ -265,10 +267,9 @@ def test_m19_no_time_stands_in_two_rows(shared: Path, tmp_path: Path) -> None:
 def test_m20_hidden_copies_do_not_slow_the_norm_down(shared: Path, tmp_path: Path) -> None:
     """Four group norms of a channels-last input copy it first, which takes 252.2 µs in all."""
     run = written(shared / "traces" / "sd35_compiled_mi300x.json.gz", tmp_path)
-    copied = [
-        row for row in run.rows if row["found_by"] == "op" and known(row, "Helper Kernel Time (µs)_sum") > 0
-    ]
+    rows = [row for row in run.rows if row["found_by"] == "op"]
+    copied = [row for row in rows if known(row, "Helper Kernel Time (µs)_sum") > 0]
     assert sum(known(row, "Helper Kernel Time (µs)_sum") for row in copied) == pytest.approx(252.2, abs=0.05)
-    for row in (row for row in run.rows if row["found_by"] == "op"):
+    for row in rows:
         with_copies, alone = known(row, "TB/s_mean"), known(row, "Norm Kernel TB/s_mean")
         assert (alone > with_copies) if row in copied else alone == pytest.approx(with_copies)
