@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from normscope.norms import flops, library_traffic, sync_traffic, traffic
+from normscope.norms import flops, library_traffic, sync_traffic, traffic, training_traffic
 from normscope.norms.catalog.rows import NormRow
 
 Count = Callable[..., int]
@@ -19,6 +19,9 @@ BYTES: Mapping[str, Count] = {
         *(sync_traffic.sync_stats, sync_traffic.sync_gather, sync_traffic.sync_apply),
         *(sync_traffic.sync_reduce_backward, sync_traffic.sync_apply_backward),
         *(library_traffic.tensors, library_traffic.qk_norm_rope),
+        *(training_traffic.fused_norm, training_traffic.norm_into_arguments, training_traffic.mixed_norm),
+        *(training_traffic.fused_norm_backward, training_traffic.add_batch_norm),
+        training_traffic.group_norm_sums,
     )
 }
 """Compulsory traffic in bytes by name."""
@@ -29,6 +32,7 @@ FLOPS: Mapping[str, Count] = {
         *(flops.batch_norm, flops.batch_norm_backward, flops.instance_norm),
         *(flops.layer_norm, flops.layer_norm_backward, flops.group_norm),
         *(flops.rms_norm, flops.rms_norm_backward, flops.library_rms_norm),
+        *(flops.library_norm, flops.library_norm_backward),
         *(flops.sync_stats, flops.sync_apply, flops.sync_reduce_backward, flops.sync_apply_backward),
     )
 }

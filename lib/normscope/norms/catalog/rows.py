@@ -45,6 +45,7 @@ class NormRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     arguments
         The op's schema as a list of roles, one for each argument: ``x weight bias _``. ``_`` is an argument
         that no formula needs, ``>y`` one that the op writes, ``<>x`` one that it reads and writes in place.
+        An argument ``is_rms`` or ``is_layer_norm`` tells which of the two a call is.
     returns
         Tensors that the op makes and that are no arguments, for the formula ``tensors``: ``y`` and
         ``residual`` have the size and type of x, ``statistic`` is one number of 4 bytes a row.
