@@ -18,6 +18,8 @@ Evidence = Literal["trace", "source", "unverified"]
 WRITTEN = ">"
 IN_PLACE = "<>"
 UNUSED = "_"
+ARGUMENT = re.compile(r"(?:<>|>)?[a-z][a-z0-9_]*|_")
+SAVED = ("save_mean", "save_invstd")
 RETURNED = ("y", "residual", "statistic")
 
 
