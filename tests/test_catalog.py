@@ -184,6 +184,17 @@ def test_a_pattern_of_ops_fits_whole_names() -> None:
     assert found.purpose("aten::add") is None
 
 
+@pytest.mark.parametrize("name", BYTES)
+def test_a_row_without_the_arguments_of_its_formula_gives_a_reason_or_counts_without_them(name: str) -> None:
+    (row,) = read_rows(toml({"arguments": "x", "bytes": name}), "mine.toml")
+    found = norm_cost(row, recorded((F32, [2, 4, 3])))
+    assert (found.bytes_moved is None) == (found.missing_reason is not None)
+    needed = {"groups", "training", "query_heads"} & set(BYTES[name].__annotations__)
+    if needed:
+        assert found.missing_reason is not None
+        assert found.missing_reason.startswith("the row mine of the catalog has no argument ")
+
+
 def test_a_helper_and_what_only_sounds_like_a_norm_are_no_norm_ops() -> None:
     found = load_catalog()
     assert found.purpose("aten::linalg_vector_norm") == "not a norm layer"
