@@ -8,12 +8,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from normscope.norms.catalog.catalog import load_catalog
 from normscope.norms.cost import NormCost, norm_cost
 from normscope.trace.events import OpArgs
 
 Argument = tuple[str, list[Any]] | str | None
 ABSENT = None
 F32, F64, BF16, HALF = "float", "double", "c10::BFloat16", "c10::Half"
+CATALOG = load_catalog()
 
 
 def recorded(*arguments: Argument) -> OpArgs:
@@ -34,9 +36,14 @@ def recorded(*arguments: Argument) -> OpArgs:
     return OpArgs(dims=dims, types=types, concrete=values)
 
 
+def cost_of(name: str, args: OpArgs) -> NormCost:
+    """Return the cost of a call of an op, with the layout that the catalog picks."""
+    return norm_cost(CATALOG.layout(name, args.types), args)
+
+
 def cost(name: str, *arguments: Argument) -> NormCost:
     """Return the cost of a call written short."""
-    return norm_cost(name, recorded(*arguments))
+    return cost_of(name, recorded(*arguments))
 
 
 def moved(name: str, *arguments: Argument) -> float:

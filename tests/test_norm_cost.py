@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 from norm_events import (
     ABSENT,
     BF16,
+    CATALOG,
     F32,
     F64,
     HALF,
     cost,
+    cost_of,
     cpu_ops,
     moved,
     operations,
@@ -21,9 +23,9 @@ from norm_events import (
     recorded,
     row_args,
 )
-from normscope.norms.cost import NO_MODEL, QUANTITIES, describing_op, norm_cost
-from normscope.norms.models import MODELS, formula
-from normscope.norms.ops import NORM_OPS, is_norm_op, select_layout
+from normscope.norms.catalog.rows import NormRow
+from normscope.norms.cost import NO_MODEL, QUANTITIES, describing_op
+from normscope.norms.formulas import BYTES, FLOPS, Count, formula
 from normscope.trace.events import OpArgs
 
 # Parameters of each op as PyTorch's schemas list them; `-` is one that no formula needs.
@@ -86,6 +88,8 @@ ROLE = {
     "bias_g": "dbias_flag",
     "count": "counts",
 }
+NORM_OPS = sorted({name for row in CATALOG.rows if row.purpose == "norm" for name in row.ops})
+ATEN_NORMS = [name for name in NORM_OPS if name.startswith("aten::")]
 SHAPE = [8, 16, 32, 32]
 ELEMENTS = 131072
 X, C16, STATS = (F32, SHAPE), (F32, [16]), (F32, [16])
@@ -93,7 +97,7 @@ X, C16, STATS = (F32, SHAPE), (F32, [16]), (F32, [16])
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_every_role_lies_where_the_schema_has_it(name: str) -> None:
-    row = NORM_OPS[name][-1]
+    row = CATALOG.of_op(name)[-1]
     for index, parameter in enumerate(SCHEMAS[name].split()):
         role = ROLE.get(parameter, parameter)
         if parameter != "-":
@@ -102,19 +106,20 @@ def test_every_role_lies_where_the_schema_has_it(name: str) -> None:
 
 
 def test_the_table_holds_every_aten_norm_op_and_no_other() -> None:
-    assert {name for name in NORM_OPS if name.startswith("aten::")} == set(SCHEMAS)
-    assert not is_norm_op("aten::linalg_vector_norm")
-    assert not is_norm_op("aten::_weight_norm_interface")
-    assert not is_norm_op("")
+    assert set(ATEN_NORMS) == set(SCHEMAS)
+    assert not CATALOG.is_norm_op("aten::linalg_vector_norm")
+    assert not CATALOG.is_norm_op("aten::_weight_norm_interface")
+    assert not CATALOG.is_norm_op("")
 
 
 def test_backward_ops_are_told_by_their_name() -> None:
-    for name, rows in NORM_OPS.items():
-        assert rows[0].model.direction == ("backward" if "backward" in name else "forward"), name
+    for name in ATEN_NORMS:
+        expected = "backward" if "backward" in name else "forward"
+        assert {row.direction for row in CATALOG.of_op(name)} == {expected}, name
 
 
 def test_wrappers_are_the_ops_that_call_another_norm_op() -> None:
-    assert {name for name, rows in NORM_OPS.items() if rows[0].wrapper} == {
+    assert {name for name in ATEN_NORMS if CATALOG.of_op(name)[0].wrapper} == {
         "aten::batch_norm",
         "aten::_batch_norm_impl_index",
         "aten::_batch_norm_impl_index_backward",
@@ -125,14 +130,20 @@ def test_wrappers_are_the_ops_that_call_another_norm_op() -> None:
     }
 
 
-@pytest.mark.parametrize("key", MODELS)
-def test_every_formula_asks_only_for_known_quantities_and_is_told_in_words(key: str) -> None:
-    model = MODELS[key]
-    for count in filter(None, (model.bytes_moved, model.flops)):
-        assert set(count.__annotations__) - {"return"} <= set(QUANTITIES)
-    words = formula(model)
+@pytest.mark.parametrize("count", [*BYTES.values(), *FLOPS.values()])
+def test_every_formula_asks_only_for_known_quantities(count: Count) -> None:
+    assert set(count.__annotations__) - {"return"} <= set(QUANTITIES)
+
+
+@pytest.mark.parametrize("row", CATALOG.rows, ids=lambda row: row.id)
+def test_every_row_that_counts_bytes_tells_how_in_words(row: NormRow) -> None:
+    words = formula(row)
+    if not row.bytes:
+        assert words is None
+        return
+    assert words is not None
     assert all((words.title, words.bytes_moved, words.source, words.assumption))
-    assert (words.flops is None) == (model.flops is None)
+    assert (words.flops is None) == (not row.flops)
 
 
 @pytest.mark.parametrize(
@@ -232,7 +243,7 @@ def test_bytes_by_hand(name: str, arguments: tuple[object, ...], expected: int) 
 def test_the_normalized_shape_comes_from_the_weight_where_its_value_is_not_recorded() -> None:
     with_values = recorded((BF16, [4, 768]), "[768]", (BF16, [768]), (BF16, [768]), "1e-05")
     without = OpArgs(dims=with_values.dims, types=with_values.types)
-    assert norm_cost("aten::native_layer_norm", without) == norm_cost("aten::native_layer_norm", with_values)
+    assert cost_of("aten::native_layer_norm", without) == cost_of("aten::native_layer_norm", with_values)
 
 
 @pytest.mark.parametrize(
@@ -255,14 +266,14 @@ def test_the_normalized_shape_comes_from_the_weight_where_its_value_is_not_recor
     ],
 )
 def test_what_the_trace_does_not_say_is_unknown_with_its_reason(name: str, args: OpArgs, reason: str) -> None:
-    found = norm_cost(name, args)
+    found = cost_of(name, args)
     assert found.bytes_moved is None
     assert found.missing_reason is not None
     assert reason in found.missing_reason
 
 
 def test_an_unknown_byte_count_leaves_the_shape_and_type_known() -> None:
-    found = norm_cost("aten::batch_norm", OpArgs(dims=[[4, 8, 2]], types=[BF16]))
+    found = cost_of("aten::batch_norm", OpArgs(dims=[[4, 8, 2]], types=[BF16]))
     assert (found.x_shape, found.dtype, found.compute_spec) == ((4, 8, 2), "bf16", "vector_bf16")
     assert (found.bytes_moved, found.training, found.has_weight) == (None, None, False)
 
@@ -298,13 +309,13 @@ def test_the_innermost_norm_op_with_tensors_describes_a_call() -> None:
         ("aten::layer_norm", recorded(x, shape, (F32, [8]))),
         ("aten::native_layer_norm", recorded(x, shape, (F32, [8]), None, "1e-05")),
     ]
-    assert describing_op(chain) == 3
-    assert describing_op(chain[:3]) == 2
-    assert describing_op(chain[:2]) == 0
+    assert describing_op(CATALOG, chain) == 3
+    assert describing_op(CATALOG, chain[:3]) == 2
+    assert describing_op(CATALOG, chain[:2]) == 0
     without_inputs = [*chain, ("aten::native_layer_norm", OpArgs())]
-    assert describing_op(without_inputs) == 3
-    assert describing_op([("aten::add", recorded(x))]) is None
-    assert describing_op([]) is None
+    assert describing_op(CATALOG, without_inputs) == 3
+    assert describing_op(CATALOG, [("aten::add", recorded(x))]) is None
+    assert describing_op(CATALOG, []) is None
 
 
 def test_an_outermost_instance_norm_describes_its_call() -> None:
@@ -312,14 +323,14 @@ def test_an_outermost_instance_norm_describes_its_call() -> None:
         ("aten::instance_norm", recorded(X, None, None, None, None, "True")),
         ("aten::batch_norm", recorded((F32, [1, 128, 32, 32]), None, None, None, None, "True")),
     ]
-    assert describing_op(chain) == 0
+    assert describing_op(CATALOG, chain) == 0
 
 
 def test_all_reference_rows_have_a_cost_with_their_shape_and_compute_spec(shared: Path) -> None:
     rows = 0
     for path in sorted((shared / "traces" / "expected").glob("*.json")):
         for row in json.loads(path.read_text())["norm_rows"]:
-            found = norm_cost(row["name"], row_args(row))
+            found = cost_of(row["name"], row_args(row))
             assert found.missing_reason is None
             assert found.compute_spec == row["compute_spec"]
             rows += 1
@@ -334,7 +345,7 @@ def test_library_rms_norms_equal_the_reference(name: str, shared: Path) -> None:
     chosen = [row for row in rows if row["name"] == name]
     assert chosen
     for row in chosen:
-        found = norm_cost(name, row_args(row))
+        found = cost_of(name, row_args(row))
         assert found.bytes_moved == pytest.approx(row["data_moved_mib"] * 2**20, rel=1e-12)
         assert found.flops == pytest.approx(row["gflops"] * 1e9, rel=1e-12)
         assert found.flops_per_byte == pytest.approx(row["flops_per_byte"], rel=1e-12)
@@ -342,9 +353,9 @@ def test_library_rms_norms_equal_the_reference(name: str, shared: Path) -> None:
 
 def test_every_norm_op_of_a_real_trace_has_a_cost(shared: Path) -> None:
     found = [
-        norm_cost(event["name"], real_args(event))
+        cost_of(event["name"], real_args(event))
         for event in cpu_ops(shared / "traces" / "norm_layers_mi300x.json.gz")
-        if is_norm_op(event["name"])
+        if CATALOG.is_norm_op(event["name"])
     ]
     assert len(found) > 100
     assert all(one.missing_reason is None and one.flops for one in found)
@@ -417,25 +428,25 @@ JUNK = st.recursive(
 )
 
 
-@given(name=st.sampled_from(sorted(NORM_OPS)), dims=JUNK, types=JUNK, concrete=JUNK)
+@given(name=st.sampled_from(NORM_OPS), dims=JUNK, types=JUNK, concrete=JUNK)
 def test_junk_never_raises_and_is_unknown_or_not_negative(
     name: str, dims: object, types: object, concrete: object
 ) -> None:
-    found = norm_cost(name, OpArgs(dims=dims, types=types, concrete=concrete))
+    found = cost_of(name, OpArgs(dims=dims, types=types, concrete=concrete))
     assert (found.bytes_moved is None) == (found.missing_reason is not None)
     assert found.bytes_moved is None or found.bytes_moved >= 0
 
 
-@given(name=st.sampled_from(sorted(NORM_OPS)), data=st.data())
+@given(name=st.sampled_from(NORM_OPS), data=st.data())
 def test_any_one_damaged_argument_of_a_good_call_never_raises(name: str, data: st.DataObject) -> None:
-    row = NORM_OPS[name][-1]
-    length = max(row.roles.values()) + 1
+    row = CATALOG.of_op(name)[-1]
+    length = max(row.roles.values(), default=0) + 1
     good = recorded(*[(F32, [4, 8])] * length)
     damaged = {field: list(getattr(good, field)) for field in ("dims", "types", "concrete")}
     field = data.draw(st.sampled_from(sorted(damaged)))
     damaged[field][data.draw(st.integers(0, length - 1))] = data.draw(JUNK)
-    norm_cost(name, OpArgs(**damaged))
+    cost_of(name, OpArgs(**damaged))
 
 
 def test_an_op_without_a_row_has_no_layout() -> None:
-    assert select_layout("aten::no_such_norm", None) is None
+    assert CATALOG.layout("aten::no_such_norm", None) is None

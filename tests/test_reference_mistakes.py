@@ -9,9 +9,11 @@ import pytest
 from norm_events import (
     ABSENT,
     BF16,
+    CATALOG,
     F32,
     HALF,
     cost,
+    cost_of,
     cpu_ops,
     moved,
     operations,
@@ -19,8 +21,7 @@ from norm_events import (
     real_calls,
     row_args,
 )
-from normscope.norms.cost import describing_op, norm_cost
-from normscope.norms.ops import is_norm_op
+from normscope.norms.cost import describing_op
 from normscope.trace.events import OpArgs
 
 SHAPE = [8, 16, 32, 32]
@@ -44,7 +45,7 @@ def reference_rows(shared: Path, trace: str) -> list[dict[str, Any]]:
 
 def bytes_by_weight(trace: Path, name: str) -> dict[bool, float]:
     """Return the bytes of the calls with and without a weight."""
-    costs = [norm_cost(name, args) for args in real_calls(trace, name, SHAPE)]
+    costs = [cost_of(name, args) for args in real_calls(trace, name, SHAPE)]
     return {
         one.has_weight: one.bytes_moved for one in costs if one.bytes_moved and one.has_weight is not None
     }
@@ -58,7 +59,7 @@ def test_m1_a_missing_weight_is_not_counted(layers: Path) -> None:
 
 def test_m2_calls_with_and_without_parameters_are_told_apart(layers: Path) -> None:
     name = "aten::batch_norm"
-    costs = [norm_cost(name, args) for args in real_calls(layers, name, SHAPE)]
+    costs = [cost_of(name, args) for args in real_calls(layers, name, SHAPE)]
     facts = [(one.has_weight, one.has_bias) for one in costs]
     assert facts.count((True, True)) == facts.count((False, False)) == 3
 
@@ -74,7 +75,7 @@ def test_m3_the_text_false_means_evaluation() -> None:
 
 def test_m4_the_backward_of_miopen_runs_in_training(layers: Path, shared: Path) -> None:
     (args, *_) = real_calls(layers, "aten::miopen_batch_norm_backward", SHAPE)
-    found = norm_cost("aten::miopen_batch_norm_backward", args)
+    found = cost_of("aten::miopen_batch_norm_backward", args)
     # dy, x, dx of 4 B; weight read, two gradients written, two statistics read
     assert found.bytes_moved == 3 * 4 * E + 5 * C * 4 == 1_573_184
     assert found.bytes_moved / MIB == pytest.approx(1.5003, abs=1e-4)
@@ -128,7 +129,7 @@ def test_m5_the_weight_is_looked_for_where_the_schema_has_it(
 )
 def test_m6_layer_norm_keeps_two_statistics_a_row(shape: list[int], expected: int, shared: Path) -> None:
     for args in real_calls(shared / "traces" / "owlv2_mi300x.json.gz", "aten::layer_norm", shape):
-        assert norm_cost("aten::layer_norm", args).bytes_moved == expected
+        assert cost_of("aten::layer_norm", args).bytes_moved == expected
 
 
 def test_m7_group_norm_keeps_two_statistics_a_group_and_a_weight_a_channel(layers: Path) -> None:
@@ -156,13 +157,13 @@ def test_m9_statistics_are_fp32_beside_bf16_activations(shared: Path) -> None:
     assert args.types[5:7] == [F32, F32]
     # dy, x, dx of 2 B; three passes over a bf16 weight; two fp32 statistics
     expected = 3 * 2 * 250_880 + 3 * 512 * 2 + 2 * 512 * 4
-    assert norm_cost("aten::native_batch_norm_backward", args).bytes_moved == expected == 1_512_448
+    assert cost_of("aten::native_batch_norm_backward", args).bytes_moved == expected == 1_512_448
 
 
 def test_m10_batch_norm_in_training_writes_statistics_and_updates_running_ones(shared: Path) -> None:
     trace = shared / "traces" / "resnet_checkpoint_mi300x.json.gz"
     for args in real_calls(trace, "aten::batch_norm", [10, 512, 7, 7]):
-        assert norm_cost("aten::batch_norm", args).bytes_moved == 1_013_760
+        assert cost_of("aten::batch_norm", args).bytes_moved == 1_013_760
     assert moved("aten::batch_norm", X, ABSENT, ABSENT, ABSENT, ABSENT, "True") == 8 * E + 2 * C * 4
     assert moved("aten::batch_norm", X, ABSENT, ABSENT, STATS, STATS, "False") == 8 * E + 2 * C * 4
 
@@ -191,7 +192,7 @@ def test_m12_the_output_mask_decides_what_is_written(mask: str, expected: int) -
 
 def test_m12_the_mask_of_a_real_call_is_argument_nine(layers: Path) -> None:
     masks = {
-        norm_cost("aten::native_batch_norm_backward", args).output_mask
+        cost_of("aten::native_batch_norm_backward", args).output_mask
         for args in real_calls(layers, "aten::native_batch_norm_backward", SHAPE)
     }
     assert masks == {(True, False, False)}
@@ -240,7 +241,7 @@ def test_m15_weight_bias_and_mask_change_the_operations(layers: Path) -> None:
     assert operations(name, X, "[16, 32, 32]", weight, ABSENT) == plain + E
     assert operations(name, X, "[16, 32, 32]", weight, weight) == plain + 2 * E
     backward = {
-        norm_cost("aten::native_layer_norm_backward", args).output_mask: norm_cost(
+        cost_of("aten::native_layer_norm_backward", args).output_mask: cost_of(
             "aten::native_layer_norm_backward", args
         ).flops
         for args in real_calls(layers, "aten::native_layer_norm_backward", SHAPE)
@@ -293,7 +294,7 @@ def outermost_norm_calls(trace: Path) -> list[list[tuple[str, OpArgs]]]:
     calls: list[list[tuple[str, OpArgs]]] = []
     end: dict[Any, float] = {}
     current: dict[Any, list[tuple[str, OpArgs]]] = {}
-    norm_ops = [event for event in cpu_ops(trace) if is_norm_op(event["name"])]
+    norm_ops = [event for event in cpu_ops(trace) if CATALOG.is_norm_op(event["name"])]
     for event in sorted(norm_ops, key=lambda event: (event["ts"], -event["dur"])):
         thread = event["tid"]
         if event["ts"] >= end.get(thread, -1):
@@ -310,11 +311,11 @@ def test_m19_nested_norm_ops_are_one_call(layers: Path, shared: Path) -> None:
     assert len(calls) == sum(row["count"] for row in expected) == 60
     assert sum(map(len, calls)) > len(calls)
     for chain in calls:
-        place = describing_op(chain)
+        place = describing_op(CATALOG, chain)
         assert place is not None
-        assert norm_cost(*chain[place]).x_shape in ((8, 16, 32, 32), (1, 128, 32, 32))
+        assert cost_of(*chain[place]).x_shape in ((8, 16, 32, 32), (1, 128, 32, 32))
         if chain[0][0] == "aten::instance_norm":
-            assert norm_cost(*chain[place]).x_shape == (8, 16, 32, 32)
+            assert cost_of(*chain[place]).x_shape == (8, 16, 32, 32)
 
 
 def test_m20_bandwidth_holds_the_bytes_against_the_norm_kernel_alone() -> None:
@@ -345,7 +346,7 @@ def test_the_mistakes_are_those_of_the_reference_rows(shared: Path) -> None:
     for trace in sorted((shared / "traces").glob("*.json.gz")):
         name = trace.name.removesuffix(".json.gz")
         for row in reference_rows(shared, name) if name in described else []:
-            found = norm_cost(row["name"], row_args(row)).bytes_moved
+            found = cost_of(row["name"], row_args(row)).bytes_moved
             if found != pytest.approx(row["data_moved_mib"] * MIB, rel=1e-9):
                 differing.add(row["name"])
     assert differing == set(reasons)

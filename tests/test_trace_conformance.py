@@ -1,17 +1,22 @@
-"""Real traces give the reference's rows: equal, or different by what is proven, and by nothing else."""
+"""Real traces give the reference's rows: equal, or different by what is proven, and by nothing else.
+
+Norms that the reference doesn't have are declared trace by trace in ``ONLY_OURS``.
+"""
 
 import ast
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 import reference_bytes
-from normscope.norms.calls import NormCall, norm_calls
+from normscope.norms.calls import NormCall
+from normscope.norms.catalog.catalog import load_catalog
+from normscope.norms.find import find_norms
 from normscope.trace.link import LinkedTrace, link
 from normscope.trace.read import read_trace
 from real_traces import EXPECTED_TRACES, TIMELINE_FIELDS
@@ -21,28 +26,65 @@ RECORDED = ("Input Dims", "Input type", "Input Strides", "Concrete Inputs")
 MIB = 2**20
 EXACT = 1e-9
 Expected = dict[str, Any]
+ONLY_OURS: Mapping[str, frozenset[str]] = {
+    "compiled_llama_layer": frozenset({"compiled_fused"}),
+    "qwen15_mi300x": frozenset({"eager_decomposed"}),
+    "sd35_compiled_mi300x": frozenset({"compiled_fused", "eager_decomposed"}),
+    "sglang_decode_graph_mi300x": frozenset({"explicit"}),
+    "vllm_eager_b200": frozenset({"explicit"}),
+    "vllm_piecewise_graph": frozenset({"explicit"}),
+}
+"""Groups of the coverage figures whose norms the reference lacks; elsewhere it has every one."""
+GROUP_OF = {
+    "op": "explicit",
+    "kernel": "explicit",
+    "compiled": "compiled_fused",
+    "eager": "eager_decomposed",
+}
 
 
 class Compared(NamedTuple):
-    """A trace as we write it and as the reference reports it."""
+    """A trace as we write it and as the reference reports it.
+
+    ``rows`` and ``calls`` are those that the reference has, ``others`` the calls that it doesn't have.
+    """
 
     name: str
     run: WrittenRun
+    rows: list[Row]
     expected: Expected
     pairs: list[tuple[Row, Expected]]
     linked: LinkedTrace
+    calls: list[NormCall]
+    others: list[NormCall]
+
+
+@pytest.fixture(scope="module")
+def reference_names(shared: Path) -> frozenset[str]:
+    """The norm ops that the reference knows: those of its rows, in any trace."""
+    files = [path for path in (shared / "traces" / "expected").glob("*.json") if "_vs_" not in path.stem]
+    return frozenset(row["name"] for path in files for row in json.loads(path.read_text())["norm_rows"])
 
 
 @pytest.fixture(scope="module", params=EXPECTED_TRACES)
 def compared(
-    request: pytest.FixtureRequest, shared: Path, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    shared: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    reference_names: frozenset[str],
 ) -> Compared:
     name: str = request.param
     trace = shared / "traces" / f"{name}.json.gz"
     run = written(trace, tmp_path_factory.mktemp(name))
     expected = json.loads((shared / "traces" / "expected" / f"{name}.json").read_text())
-    pairs = paired(run.rows, expected["norm_rows"])
-    return Compared(name, run, expected, pairs, link(read_trace(trace)))
+    rows = [row for row in run.rows if row["found_by"] == "op" and row["name"] in reference_names]
+    linked = link(read_trace(trace))
+    calls = [call for call in find_norms(linked, load_catalog()) if call.is_in_timeline]
+    by_whom: dict[bool, list[NormCall]] = {True: [], False: []}
+    for call in calls:
+        by_whom[call.found_by == "op" and call.name in reference_names].append(call)
+    pairs = paired(rows, expected["norm_rows"])
+    return Compared(name, run, rows, expected, pairs, linked, by_whom[True], by_whom[False])
 
 
 def paired(rows: list[Row], expected: list[Expected]) -> list[tuple[Row, Expected]]:
@@ -73,8 +115,34 @@ def test_every_trace_with_figures_of_the_reference_is_compared(shared: Path) -> 
 
 def test_names_inputs_and_counts_are_the_references(compared: Compared) -> None:
     # paired() has compared them; what is left is that nothing stands on one side only
-    assert len(compared.pairs) == len(compared.run.rows) == len(compared.expected["norm_rows"])
-    assert compared.run.summary.call_count == sum(entry["count"] for _, entry in compared.pairs)
+    assert len(compared.pairs) == len(compared.rows) == len(compared.expected["norm_rows"])
+    assert len(compared.calls) == sum(entry["count"] for _, entry in compared.pairs)
+
+
+def test_what_the_reference_does_not_have_is_declared_with_its_kernels_and_time(
+    compared: Compared, shared: Path
+) -> None:
+    figures = json.loads((shared / "traces" / "coverage.json").read_text())[compared.name]
+    kernels: dict[str, int] = defaultdict(int)
+    time_us: dict[str, float] = defaultdict(float)
+    for call in compared.others:
+        group = GROUP_OF[call.found_by]
+        kernels[group] += len(call.norm_events) + len(call.helper_events)
+        time_us[group] += call.kernel_us
+    expected = ONLY_OURS.get(compared.name, frozenset())
+    assert set(kernels) == expected
+    for group in expected:
+        entries = figures[group] if isinstance(figures[group], list) else [figures[group]]
+        assert kernels[group] == sum(entry["count"] for entry in entries)
+        assert time_us[group] == pytest.approx(sum(entry["us"] for entry in entries), abs=0.1)
+
+
+def test_every_row_is_the_references_or_of_a_call_that_only_we_have(compared: Compared) -> None:
+    others = [row for row in compared.run.rows if row not in compared.rows]
+    assert sum(int(row["operation_count"]) for row in others) == len(compared.others)
+    assert sum(known(row, "Kernel Time (µs)_sum") for row in others) == pytest.approx(
+        sum(call.kernel_us for call in compared.others)
+    )
 
 
 def test_kernels_compute_spec_and_bound_are_the_references(compared: Compared) -> None:
@@ -115,7 +183,7 @@ def test_kernel_times_are_the_references_but_for_its_rounding(compared: Compared
 
 
 def test_kernel_times_rounded_as_the_reference_does_are_exactly_its_own(compared: Compared) -> None:
-    ours = sorted(spread_us(compared.linked, calls) for calls in by_signature(compared.linked))
+    ours = sorted(spread_us(compared.linked, calls) for calls in by_signature(compared))
     theirs = sorted(
         (
             entry["kernel_time_us_sum"],
@@ -128,11 +196,10 @@ def test_kernel_times_rounded_as_the_reference_does_are_exactly_its_own(compared
         assert found == pytest.approx(expected, rel=EXACT, abs=1e-12)
 
 
-def by_signature(linked: LinkedTrace) -> Iterable[list[NormCall]]:
+def by_signature(compared: Compared) -> Iterable[list[NormCall]]:
     groups: dict[tuple[object, ...], list[NormCall]] = defaultdict(list)
-    for call in norm_calls(linked):
-        inputs = repr(linked.trace.cpu_ops[call.shown_op].args())
-        groups[call.name, call.pid, call.tid, inputs].append(call)
+    for call in compared.calls:
+        groups[call.name, call.pid, call.tid, repr(call.args)].append(call)
     return groups.values()
 
 
@@ -200,8 +267,9 @@ def test_m19_no_time_stands_in_two_rows(shared: Path, tmp_path: Path) -> None:
 def test_m20_hidden_copies_do_not_slow_the_norm_down(shared: Path, tmp_path: Path) -> None:
     """Four group norms of a channels-last input copy it first, which takes 252.2 µs in all."""
     run = written(shared / "traces" / "sd35_compiled_mi300x.json.gz", tmp_path)
-    copied = [row for row in run.rows if known(row, "Helper Kernel Time (µs)_sum") > 0]
+    rows = [row for row in run.rows if row["found_by"] == "op"]
+    copied = [row for row in rows if known(row, "Helper Kernel Time (µs)_sum") > 0]
     assert sum(known(row, "Helper Kernel Time (µs)_sum") for row in copied) == pytest.approx(252.2, abs=0.05)
-    for row in run.rows:
+    for row in rows:
         with_copies, alone = known(row, "TB/s_mean"), known(row, "Norm Kernel TB/s_mean")
         assert (alone > with_copies) if row in copied else alone == pytest.approx(with_copies)

@@ -11,11 +11,12 @@ import msgspec
 from normscope.norms import arguments
 from normscope.norms.arguments import Tensor, UnknownArgument
 from normscope.norms.catalog.catalog import Catalog
-from normscope.norms.catalog.rows import NormRow
+from normscope.norms.catalog.rows import NormRow, Variant
 from normscope.norms.formulas import BYTES, FLOPS, Count
 from normscope.trace.events import OpArgs
 
 NO_MODEL = "the catalog has no byte formula for it"
+NO_FORWARD = "its forward call, which has the tensors, is not in the trace"
 _T = TypeVar("_T")
 _GRADIENTS = ("dx", "dweight", "dbias")
 _STATISTIC_BYTES = 4
@@ -56,6 +57,8 @@ class NormCost(msgspec.Struct, frozen=True):
         What is read a second time by nature; ``None`` where nothing is, or that can't be told.
     missing_reason
         Why ``bytes_moved`` is ``None``. It may hold text from the trace.
+    variant
+        Which normalization, where an argument tells; ``None`` where only the catalog's row does.
     """
 
     bytes_moved: float | None = None
@@ -72,6 +75,7 @@ class NormCost(msgspec.Struct, frozen=True):
     row_bytes: int | None = None
     reread_bytes: int | None = None
     missing_reason: str | None = None
+    variant: Variant | None = None
 
     @property
     def flops_per_byte(self) -> float | None:
@@ -98,8 +102,32 @@ class _Call(msgspec.Struct, frozen=True):
             if index is not None:
                 self.tensors[role] = arguments.tensor(self.args, index)
             else:
-                self.tensors[role] = self.forward.tensor(role) if self.forward else None
+                self.tensors[role] = forward.tensor(role) if (forward := self.known_forward) else None
         return self.tensors[role]
+
+    @property
+    def known_forward(self) -> "_Call | None":
+        """The forward call, ``None`` where the op has all of its arguments itself."""
+        if self.row.from_forward and self.forward is None:
+            raise UnknownArgument(NO_FORWARD)
+        return self.forward
+
+    def integer(self, role: str) -> int:
+        """Return the integer in ``role``."""
+        return arguments.integer(*self.value(role))
+
+    def boolean(self, role: str) -> bool:
+        """Return the boolean in ``role``."""
+        return arguments.boolean(*self.value(role))
+
+    def value(self, role: str) -> tuple[OpArgs, int]:
+        """Return where the value in ``role`` stands: the arguments, those of the forward call maybe."""
+        if role in self.row.roles:
+            return self.args, self.row.roles[role]
+        if forward := self.known_forward:
+            return forward.value(role)
+        message = f"the row {self.row.id} of the catalog has no argument {role}"
+        raise UnknownArgument(message)
 
     def optional(self, role: str) -> Tensor | None:
         """Return the tensor in ``role``, ``None`` where there is none or it is empty."""
@@ -116,6 +144,9 @@ class _Call(msgspec.Struct, frozen=True):
 
     @property
     def channels(self) -> int:
+        weight = self.optional("weight")
+        if weight:  # it has one element a channel, wherever that axis lies
+            return weight.elements
         if len(self.x.shape) < 2:
             message = "the input has no channel axis"
             raise UnknownArgument(message)
@@ -125,7 +156,25 @@ class _Call(msgspec.Struct, frozen=True):
     def training(self) -> bool:
         if self.row.training is not None:
             return self.row.training
-        return arguments.boolean(self.args, self.row.roles["training"])
+        return self.boolean("training")
+
+    @property
+    def is_rms(self) -> bool:
+        """Whether no mean is subtracted, as an argument says, or else the row."""
+        if "is_rms" in self.row.roles:
+            return self.boolean("is_rms")
+        if "is_layer_norm" in self.row.roles:
+            return not self.boolean("is_layer_norm")
+        return self.forward.is_rms if self.forward else self.row.variant == "RMSNorm"
+
+    @property
+    def told_variant(self) -> Variant:
+        """Layer norm or RMS norm, where an argument tells."""
+        calls = (self, self.forward) if self.forward else (self,)
+        if not any({"is_rms", "is_layer_norm"} & set(call.row.roles) for call in calls):
+            message = "no argument tells the variant"
+            raise UnknownArgument(message)
+        return "RMSNorm" if self.is_rms else "LayerNorm"
 
     @property
     def normalized_shape(self) -> tuple[int, ...]:
@@ -137,6 +186,8 @@ class _Call(msgspec.Struct, frozen=True):
 
     def _recorded_normalized_shape(self) -> tuple[int, ...]:
         weight = self.optional("weight")
+        if "normalized_shape" not in self.row.roles and self.forward:
+            return self.forward._recorded_normalized_shape()
         if "normalized_shape" not in self.row.roles:  # a library's norm is over the last axis
             return weight.shape if weight else self.x.shape[-1:]
         try:
@@ -153,7 +204,9 @@ class _Call(msgspec.Struct, frozen=True):
 
     def saved_size(self, role: str) -> int:
         """Return the bytes of a saved statistic, be it an argument or kept by the autograd node."""
-        return _STATISTIC_BYTES if role in self.row.saved.split() else self.size(role)
+        if role not in self.row.saved.split():
+            return self.size(role)
+        return 0 if role == "save_mean" and self.is_rms else _STATISTIC_BYTES
 
     def argument_bytes(self, roles: Sequence[str]) -> int:
         """Return the bytes of the tensors in ``roles``, of each as much as is used, once."""
@@ -189,17 +242,23 @@ class _Call(msgspec.Struct, frozen=True):
         """Return the bytes of the tensors that the op makes."""
         return sum(RETURNED_BYTES[word](self) for word in self.row.returns.split())
 
-    def integer(self, role: str) -> int:
-        """Return the integer in ``role``."""
-        return arguments.integer(self.args, self.row.roles[role])
-
     def output_mask(self) -> tuple[bool, ...]:
-        """Return which of dx, dweight and dbias are computed; an op without a say computes all."""
+        """Return which of dx, dweight and dbias are computed.
+
+        An op without a say computes them all, of a parameter that it could have only where it has it.
+        """
         roles = self.row.roles
         if "mask" in roles:
             return arguments.mask(self.args, roles["mask"])
         flags = [roles[f"{gradient}_flag"] for gradient in _GRADIENTS if f"{gradient}_flag" in roles]
-        return tuple(arguments.boolean(self.args, flag) for flag in flags) or (True, True, True)
+        if flags:
+            return tuple(arguments.boolean(self.args, flag) for flag in flags)
+        return (True, *(self.has_parameter(role) for role in ("weight", "bias")))
+
+    def has_parameter(self, role: str) -> bool:
+        """Tell whether the call has a parameter; an op that doesn't list it among its arguments has it."""
+        is_listed = role in self.row.roles or self.known_forward is not None
+        return not is_listed or self.optional(role) is not None
 
     def needs(self, gradient: str) -> bool:
         mask, position = self.output_mask(), _GRADIENTS.index(gradient)
@@ -292,7 +351,9 @@ QUANTITIES: Mapping[str, Callable[[_Call], int]] = {
     "value_heads": lambda call: call.integer("value_heads"),
     "head_size": lambda call: call.integer("head_size"),
     "parameter_bytes": lambda call: call.argument_bytes(_ROPE_PARAMETERS),
-    "is_rms": lambda call: arguments.boolean(call.args, call.row.roles["is_rms"]),
+    "is_rms": lambda call: call.is_rms,
+    "dresidual_bytes": lambda call: call.size("dresidual"),
+    "gate_bytes": lambda call: call.size("gate"),
     "has_output": lambda call: any(call.optional(role) for role in _OUTPUTS),
     "training": lambda call: call.training,
     "has_weight": lambda call: call.optional("weight") is not None,
@@ -343,6 +404,7 @@ def norm_cost(row: NormRow | None, args: OpArgs, forward: tuple[NormRow, OpArgs]
         row_bytes=_known(call.row_bytes) if row.variant in _ROW_VARIANTS else None,
         reread_bytes=_known(call.reread_bytes),
         missing_reason=reason,
+        variant=_known(lambda: call.told_variant),
     )
 
 

@@ -5,6 +5,8 @@ as in ``normscope.norms.traffic``. All norms lie far below what a GPU can comput
 the roofline. The paragraph ``FLOPs:`` of each docstring is printed in the report.
 """
 
+# ruff: noqa: PLR0913 - a formula takes every quantity that it names
+
 _PER_VARIANCE = 3  # scale the sum, scale the sum of squares, add epsilon
 _PER_MEAN_SQUARE = 2  # scale the sum of squares, add epsilon
 
@@ -86,6 +88,28 @@ def library_rms_norm(*, elements: int, rows: int, has_weight: bool, has_residual
     FLOPs: 2E + E + 2R, E more with a weight, E more with a residual
     """
     return elements * (3 + has_weight + has_residual) + _PER_MEAN_SQUARE * rows
+
+
+def library_norm(
+    *, elements: int, rows: int, has_weight: bool, has_bias: bool, has_residual: bool, is_rms: bool
+) -> int:
+    """Layer norm or RMS norm of a library.
+
+    FLOPs: layer norm 4E + 2E + 3R, RMS norm 2E + E + 2R; E more each with a weight, a bias, a residual
+    """
+    plain = (3 if is_rms else 6) + has_weight + has_bias + has_residual
+    return elements * plain + (_PER_MEAN_SQUARE if is_rms else _PER_VARIANCE) * rows
+
+
+def library_norm_backward(
+    *, elements: int, has_weight: bool, is_rms: bool, needs_dx: bool, needs_dweight: bool, needs_dbias: bool
+) -> int:
+    """Layer norm or RMS norm backward of a library.
+
+    FLOPs: m0·9E, for RMS norm m0·7E, E more with a weight, m1·2E, m2·E
+    """
+    dx = (7 if is_rms else 9) + has_weight
+    return elements * (needs_dx * dx + 2 * needs_dweight + needs_dbias)
 
 
 def sync_stats(*, elements: int, channels: int) -> int:

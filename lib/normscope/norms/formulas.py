@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from normscope.norms import eager_traffic, flops, library_traffic, sync_traffic, traffic
+from normscope.norms import eager_traffic, flops, library_traffic, sync_traffic, traffic, training_traffic
 from normscope.norms.catalog.rows import NormRow
 
 Count = Callable[..., int]
@@ -20,8 +20,10 @@ BYTES: Mapping[str, Count] = {
         *(sync_traffic.sync_reduce_backward, sync_traffic.sync_apply_backward),
         *(library_traffic.tensors, library_traffic.tensors_or_like_inputs),
         *(library_traffic.qk_norm_rope, library_traffic.qk_norm_rope_cache),
-        *(library_traffic.ln_modulate_backward, library_traffic.gated_norm),
-        eager_traffic.one_kernel,
+        library_traffic.ln_modulate_backward,
+        *(training_traffic.fused_norm, training_traffic.norm_into_arguments, training_traffic.mixed_norm),
+        *(training_traffic.fused_norm_backward, training_traffic.add_batch_norm),
+        *(training_traffic.group_norm_sums, eager_traffic.one_kernel),
     )
 }
 """Compulsory traffic in bytes by name."""
@@ -32,6 +34,7 @@ FLOPS: Mapping[str, Count] = {
         *(flops.batch_norm, flops.batch_norm_backward, flops.instance_norm),
         *(flops.layer_norm, flops.layer_norm_backward, flops.group_norm),
         *(flops.rms_norm, flops.rms_norm_backward, flops.library_rms_norm),
+        *(flops.library_norm, flops.library_norm_backward),
         *(flops.sync_stats, flops.sync_apply, flops.sync_reduce_backward, flops.sync_apply_backward),
     )
 }

@@ -5,8 +5,6 @@ size of a head.
 """
 # ruff: noqa: PLR0913 - a formula takes every quantity that it names
 
-_STATISTIC_BYTES = 4
-
 
 def tensors(*, argument_bytes_read: int, argument_bytes_written: int, returned_bytes: int) -> int:
     """Norm of a library, with whatever is fused into it.
@@ -91,24 +89,3 @@ def ln_modulate_backward(
     Assumes: the gradients of scale and shift have the size and type of scale
     """
     return argument_bytes_read + elements * x_bytes + 2 * modulation_bytes
-
-
-def gated_norm(
-    *,
-    argument_bytes_read: int,
-    elements: int,
-    rows: int,
-    x_bytes: int,
-    residual_bytes: int,
-    is_rms: bool,
-) -> int:
-    """RMS or layer norm with a gate on its output.
-
-    Formula: E(sx+sg) + N(sw+sb) + E·sres, read + E·sx + E·sres + R·a, or 2R·a for a layer norm, written
-
-    Source: flash-linear-attention fla/modules/fused_norm_gate.py
-
-    Assumes: the output has the type of x; a residual that is given is updated and written
-    """
-    statistics = rows * _STATISTIC_BYTES * (1 if is_rms else 2)
-    return argument_bytes_read + elements * (x_bytes + residual_bytes) + statistics

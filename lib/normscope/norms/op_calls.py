@@ -10,9 +10,10 @@ from collections.abc import Sequence
 
 from normscope.norms.calls import NormCall, in_backward_pass, is_counted, time_us
 from normscope.norms.catalog.catalog import Catalog
-from normscope.norms.catalog.rows import NormRow
+from normscope.norms.catalog.rows import NormRow, Variant
 from normscope.norms.chain_ops import chain_bytes
 from normscope.norms.cost import NormCost, describing_op, norm_cost
+from normscope.norms.kernel_names import read_kernel
 from normscope.trace.events import CpuOp, OpArgs
 from normscope.trace.link import LinkedTrace
 from normscope.trace.nesting import NONE
@@ -29,6 +30,7 @@ RESIDUAL_ADD = "residual add"
 _ONLY_PREPARES = "aten::instance_norm"
 # The reference names a call after its outermost op, but for these, which it names after the op below.
 _NAMED_AFTER_CHILD = {"aten::rms_norm": "aten::_fused_rms_norm"}
+NO_LAYOUT = "the catalog doesn't know this layout of the op's arguments"
 
 
 def op_calls(linked: LinkedTrace, catalog: Catalog) -> list[NormCall]:
@@ -97,7 +99,7 @@ class _Finder:
             row=row,
             found_by="op",
             name=shown.name,
-            variant=row.variant,
+            variant=self._variant(row, cost, norm),
             direction=row.direction,
             fuses=_fused(row, cost),
             args=shown.args(),
@@ -134,9 +136,20 @@ class _Finder:
         if key not in self.costs:
             place = describing_op(self.catalog, named)
             name, args = named[-1 if place is None else place]
-            row = self.catalog.layout(name, args.types) or self.catalog.of_op(name)[0]
-            self.costs[key] = (row, norm_cost(row, args, forward))
+            row = self.catalog.layout(name, args.types)
+            if row is None:
+                self.costs[key] = (self.catalog.of_op(name)[0], NormCost(missing_reason=NO_LAYOUT))
+            else:
+                self.costs[key] = (row, norm_cost(row, args, forward))
         return self.costs[key]
+
+    def _variant(self, row: NormRow, cost: NormCost, kernels: Sequence[int]) -> Variant:
+        """Return which normalization a call is: an argument tells, or the kernels of an op that does more."""
+        if row.kernels_only:
+            told = read_kernel(self.linked.trace.gpu_events[kernels[0]].name)
+            if told is not None and told.variant != "Other":
+                return told.variant
+        return cost.variant or row.variant
 
     def _forward(self, op: int) -> tuple[NormRow, OpArgs] | None:
         """Return row and inputs of the norm op whose backward pass ``op`` is."""

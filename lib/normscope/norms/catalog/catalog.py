@@ -1,6 +1,7 @@
 """The rows of the catalog, read once, and looked up by the names of ops and kernels."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -9,7 +10,7 @@ import msgspec
 
 from normscope.errors import InputError
 from normscope.norms import formulas
-from normscope.norms.catalog.rows import RETURNED, NormRow, Purpose
+from normscope.norms.catalog.rows import ARGUMENT, RETURNED, SAVED, UNUSED, NormRow, Purpose
 from normscope.norms.kernel_names import is_norm_kernel
 
 _FOLDER = Path(__file__).parent
@@ -107,7 +108,7 @@ def read_rows(text: bytes, label: str) -> tuple[NormRow, ...]:
     """
     try:
         rows = msgspec.toml.decode(text, type=_File).norm
-    except (ValueError, msgspec.DecodeError) as error:
+    except (ValueError, RecursionError, msgspec.DecodeError) as error:
         message = f"the catalog {label} is not right: {error}; {HOW_TO_WRITE}"
         raise InputError(message) from None
     seen: set[str] = set()
@@ -129,11 +130,29 @@ def _complaints(row: NormRow, seen: set[str]) -> Iterable[str]:
         yield f"with the unknown bytes formula {row.bytes!r} (known: {', '.join(sorted(formulas.BYTES))})"
     if row.flops and row.flops not in formulas.FLOPS:
         yield f"with the unknown FLOPs formula {row.flops!r} (known: {', '.join(sorted(formulas.FLOPS))})"
-    for word in row.returns.split():
-        if word not in RETURNED:
-            yield f"that returns {word!r} (known: {', '.join(RETURNED)})"
+    yield from _argument_complaints(row)
+    for field, words, known in (("returns", row.returns, RETURNED), ("saves", row.saved, SAVED)):
+        for word in words.split():
+            if word not in known:
+                yield f"that {field} {word!r} (known: {', '.join(known)})"
+    yield from _pattern_complaints(row)
+
+
+def _argument_complaints(row: NormRow) -> Iterable[str]:
+    """Yield what is wrong with a row's list of arguments."""
+    words = row.arguments.split()
+    for word in words:
+        if not ARGUMENT.fullmatch(word):
+            yield f"with the argument {word!r}, which is no role (such as: x, >y, <>residual, {UNUSED})"
+    for role, count in Counter(word.strip("<>") for word in words).items():
+        if count > 1 and role != UNUSED:
+            yield f"with two arguments {role!r}"
+
+
+def _pattern_complaints(row: NormRow) -> Iterable[str]:
+    """Yield which patterns of a row are none."""
     for pattern in (row.op_pattern, *row.kernels):
         try:
             re.compile(pattern)
-        except re.error as error:
+        except (re.error, OverflowError, RecursionError) as error:
             yield f"with a pattern that is no regular expression ({pattern!r}: {error})"

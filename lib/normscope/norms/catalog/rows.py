@@ -18,6 +18,8 @@ Evidence = Literal["trace", "source", "unverified"]
 WRITTEN = ">"
 IN_PLACE = "<>"
 UNUSED = "_"
+ARGUMENT = re.compile(r"(?:<>|>)?[a-z][a-z0-9_]*|_")
+SAVED = ("save_mean", "save_invstd")
 RETURNED = ("y", "padded_y", "residual", "quantized", "statistic", "group_scale")
 
 
@@ -45,6 +47,7 @@ class NormRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     arguments
         The op's schema as a list of roles, one for each argument: ``x weight bias _``. ``_`` is an argument
         that no formula needs, ``>y`` one that the op writes, ``<>x`` one that it reads and writes in place.
+        An argument ``is_rms`` or ``is_layer_norm`` tells which of the two a call is.
     returns
         Tensors that the op makes and that are no arguments, for the formula ``tensors``: ``y`` and
         ``residual`` have the size and type of x; ``padded_y`` too, its rows filled up to a multiple of the
