@@ -22,6 +22,8 @@ top_n = 20
 gpu = ""
 gpu_file = ""
 peaks = "datasheet"
+catalog = ""
+capture = ""
 """
 
 

@@ -13,7 +13,7 @@ from normscope.params import ReportParams, make_params, read_given
 
 NAMES = (
     *("run_dir", "out_dir", "categories", "comparison_scope", "command_prefix", "top_n"),
-    *("gpu", "gpu_file", "peaks"),
+    *("gpu", "gpu_file", "peaks", "catalog", "capture"),
 )
 DEFAULTS = {
     "run_dir": "sample",
@@ -25,6 +25,8 @@ DEFAULTS = {
     "gpu": "",
     "gpu_file": "",
     "peaks": "datasheet",
+    "catalog": "",
+    "capture": "",
 }
 
 

@@ -253,6 +253,8 @@ def test_the_notebook_of_a_report_shows_labels_for_paths_and_no_times(two_report
         "gpu = ''",
         "gpu_file = ''",
         "peaks = 'datasheet'",
+        "catalog = ''",
+        "capture = ''",
     ]
     assert cell["id"] == "injected-parameters"
     text = (two_reports[0] / "report.ipynb").read_text(encoding="utf-8")

@@ -43,15 +43,36 @@ app = App(
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class GpuOptions:
-    """The GPU of a profiler trace.
+class NormSourceOptions:
+    """What helps to find the norms of a profiler trace.
+
+    Parameters
+    ----------
+    catalog
+        File with more rows of the catalog (TOML, see docs/catalog.md).
+    capture
+        Folder of traces taken while the trace's graphs were captured.
+    """
+
+    catalog: Path | None = None
+    capture: Path | None = None
+
+    def given(self) -> dict[str, str]:
+        """Return the options that were given, by the names of the parameters."""
+        return {name: str(value) for name, value in vars(self).items() if value is not None}
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class TraceOptions(NormSourceOptions):
+    """What only a profiler trace needs.
 
     Parameters
     ----------
     gpu
-        GPU of a trace that doesn't tell it: a key that `normscope gpus` lists.
+        GPU of a trace that doesn't tell it: a key of `normscope gpus`.
     gpu_file
-        GPU of a trace, as a TraceLens architecture file (mem_bw_gbps in GB/s).
+        The same as a TraceLens architecture file.
     peaks
         What a trace is held against: vendor's datasheet, or best published measurement.
     """
@@ -60,12 +81,9 @@ class GpuOptions:
     gpu_file: Path | None = None
     peaks: Literal["datasheet", "achievable"] | None = None
 
-    def given(self) -> dict[str, str]:
-        """Return the options that were given, by the names of the parameters."""
-        return {name: str(value) for name, value in vars(self).items() if value is not None}
 
-
-NO_GPU = GpuOptions()
+NO_SOURCES = NormSourceOptions()
+NOTHING_GIVEN = TraceOptions()
 
 
 @Parameter(name="*")
@@ -100,7 +118,7 @@ def report(  # noqa: PLR0913 - one argument per option of the command
     command_prefix: Literal["cache"] | None = None,
     params: Path | None = None,
     cell_timeout_s: int = 600,
-    gpu: GpuOptions = NO_GPU,
+    given: TraceOptions = NOTHING_GIVEN,
 ) -> None:
     """Make the HTML report of a run.
 
@@ -119,11 +137,11 @@ def report(  # noqa: PLR0913 - one argument per option of the command
     command_prefix
         `cache` runs the analysis through the shell command in the run's cache/cmd_prefix.txt.
     params
-        Parameter file (YAML, JSON or TOML); options given here win over it.
+        Parameter file; options given here win over it.
     cell_timeout_s
-        Longest time for one step of the notebook, in seconds: 1 or more.
+        Longest time for a step of the notebook, in seconds.
     """
-    given = {
+    values = {
         "run_dir": _hyphen(input),
         "out_dir": None if out is None else str(out),
         "comparison_scope": comparison_scope,
@@ -131,8 +149,8 @@ def report(  # noqa: PLR0913 - one argument per option of the command
         "top_n": top_n,
         "command_prefix": command_prefix,
     }
-    given |= gpu.given()
-    commands.report({k: v for k, v in given.items() if v is not None}, params, cell_timeout_s)
+    values |= given.given()
+    commands.report({k: v for k, v in values.items() if v is not None}, params, cell_timeout_s)
 
 
 @app.command
@@ -141,7 +159,7 @@ def analyze(
     /,
     *,
     options: RunOptions,
-    gpu: GpuOptions = NO_GPU,
+    given: TraceOptions = NOTHING_GIVEN,
 ) -> None:
     """Compute the metrics of a run: category_data/CATEGORY_metrics.json.
 
@@ -150,7 +168,27 @@ def analyze(
     trace
         Profiler trace, - or `sample`: it becomes a run directory in --output-dir first, with findings.
     """
-    commands.analyze(_hyphen(trace), options, gpu.given())
+    commands.analyze(_hyphen(trace), options, given.given())
+
+
+@app.command
+def coverage(
+    trace: Annotated[str, Parameter(name="TRACE")],
+    /,
+    *,
+    json: Annotated[bool, Parameter(negative="")] = False,
+    given: NormSourceOptions = NO_SOURCES,
+) -> None:
+    """Print what all kernel time of a trace belongs to.
+
+    Parameters
+    ----------
+    trace
+        Profiler trace (.json or .json.gz), - for standard input, or `sample`.
+    json
+        Print JSON, as in category_data/coverage.json of a run.
+    """
+    commands.coverage(_hyphen(trace) or _STDIN, given.given(), as_json=json)
 
 
 @app.command
@@ -161,7 +199,7 @@ def findings(options: RunOptions) -> None:
 
 @app.command
 def gpus() -> None:
-    """List the GPUs that normscope knows, with their keys and memory bandwidths."""
+    """List the GPUs that normscope knows."""
     commands.gpus()
 
 
@@ -209,7 +247,7 @@ def sample(file: Path = Path("simulated_step.json.gz"), /) -> None:
 
 @app.command
 def doctor() -> None:
-    """Check what a report needs: versions, kernel, browser, fonts, writable folders."""
+    """Check what a report needs."""
     commands.doctor()
 
 

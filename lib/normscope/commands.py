@@ -65,6 +65,27 @@ def analyze(trace: str | None, options: "RunOptions", choice: dict[str, str]) ->
         raise NoNormsError(message)
 
 
+def coverage(trace: str, choice: dict[str, str], *, as_json: bool) -> None:
+    """Print what all kernel time of a trace belongs to, as a table or as JSON."""
+    from normscope.params import make_params  # noqa: PLC0415 - as above
+    from normscope.progress import shown_bytes  # noqa: PLC0415 - as above
+    from normscope.report.source import examine_trace, trace_label  # noqa: PLC0415 - as above
+    from normscope.tracerun.coverage_text import coverage_text  # noqa: PLC0415 - as above
+    from normscope.tracerun.write import json_text  # noqa: PLC0415 - as above
+
+    label = trace_label(trace)
+    with shown_bytes() as on_progress:
+        found = examine_trace(make_params({"run_dir": trace, **choice}), on_progress)
+    if as_json:
+        sys.stdout.write(json_text(found.coverage).decode())
+    else:
+        for line in coverage_text(label, found):
+            _say(line)
+    if not found.calls:
+        message = f"{label} holds no normalization, as an op or as a kernel"
+        raise NoNormsError(message)
+
+
 def gpus() -> None:
     """Print the GPUs of the registry with their peaks."""
     from normscope.hardware.registry import all_gpus  # noqa: PLC0415 - reads its data file

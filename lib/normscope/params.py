@@ -44,6 +44,10 @@ class ReportParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         The GPU of a trace that doesn't tell it: a key of the registry, or an architecture file.
     peaks
         What a trace is held against: the vendor's peaks, or the best published measurements.
+    catalog
+        A file with more rows of the catalog, to find the norms of a trace.
+    capture
+        A folder of traces taken while a trace's graphs were captured.
     """
 
     run_dir: _Path = SAMPLE
@@ -55,6 +59,8 @@ class ReportParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     gpu: str = ""
     gpu_file: str = ""
     peaks: Literal["datasheet", "achievable"] = "datasheet"
+    catalog: str = ""
+    capture: str = ""
 
 
 _ALLOWED = {
@@ -67,6 +73,8 @@ _ALLOWED = {
     "gpu": 'a key that `normscope gpus` lists, or empty ("") where the trace tells',
     "gpu_file": 'the path of a file in TraceLens\' architecture format, or empty ("")',
     "peaks": "datasheet or achievable",
+    "catalog": 'the path of a TOML file with rows of the catalog, or empty ("")',
+    "capture": 'the path of a folder of traces taken while graphs were captured, or empty ("")',
 }
 
 

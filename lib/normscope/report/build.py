@@ -25,7 +25,7 @@ from normscope.report.publish import check_target, remove_report, staging, swap_
 from normscope.report.run import DEFAULT_LIMITS, SENTINEL, Limits, StepHook, run_notebook
 from normscope.report.scrub import Relabel, relabeler, scrub_folder, scrub_notebook
 from normscope.report.signals import ended_by_exception
-from normscope.report.source import RunSource, default_out_dir, is_trace, opened_source
+from normscope.report.source import NOT_FOR_RUNS, RunSource, default_out_dir, is_trace, opened_source
 from normscope.resources import notebook_path
 from normscope.trace.source import Progress
 
@@ -197,9 +197,7 @@ def _failed_folder(target: Path) -> Path:
 
 def _absolute(params: ReportParams, run: Path, stage: Path) -> ReportParams:
     """Return the parameters for the notebook, for which everything is a run directory."""
-    return msgspec.structs.replace(
-        params, run_dir=str(run), out_dir=str(stage), gpu="", gpu_file="", peaks="datasheet"
-    )
+    return msgspec.structs.replace(params, run_dir=str(run), out_dir=str(stage), **NOT_FOR_RUNS)
 
 
 def _shown(params: ReportParams) -> ReportParams:
@@ -208,6 +206,8 @@ def _shown(params: ReportParams) -> ReportParams:
         run_dir=_label(params.run_dir),
         out_dir=_label(params.out_dir),
         gpu_file=_label(params.gpu_file),
+        catalog=_label(params.catalog),
+        capture=_label(params.capture),
     )
 
 

@@ -1,31 +1,65 @@
-"""Where all GPU time of a trace went: the timeline, and what the kernel time belongs to."""
+"""Where all GPU time of a trace went: the timeline, what the kernel time belongs to, how norms were found."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 
-from normscope.escape import html_text
+from normscope.escape import MISSING, html_text
 from normscope.report.results import Report
-from normscope.report.tables import Column, Html, Row, count_of, number, paragraph, percent, table
+from normscope.report.tables import (
+    Cell,
+    Column,
+    Html,
+    Row,
+    count_of,
+    name,
+    number,
+    paragraph,
+    percent,
+    table,
+)
 from normscope.trace.timeline import Timeline
-from normscope.tracerun import coverage as c
-from normscope.tracerun.coverage import Coverage, Group
+from normscope.tracerun.coverage import NORM_GROUPS, TITLES, Coverage, Group, GroupName
+from normscope.tracerun.found import EVIDENCE, HOW_TO_ADD_ROWS, CutOffKernel, FiredRow
 
-NOT_KNOWN = "their time is shown, their efficiency is not known"
+_MOST_NAMES = 20
 
 # Which colour a group has in the bar, and what it means.
-_MEANING = {
-    c.NORM: ("norm", "The normalization itself. The figures of this report are about these."),
-    c.HELPER: ("helper", "What norm ops do around it. It counts as time of the op, and is shown apart."),
-    c.NORM_UNMODELED: (
-        "maybe",
-        "Called a norm, but launched by an op whose bytes aren't known, such as a compiled or a custom one.",
+_MEANING: Mapping[GroupName, tuple[str, str]] = {
+    "explicit": ("norm", "The normalization itself, of ops that are norms and of kernels called so."),
+    "compiled_fused": (
+        "fused",
+        "A compiler put the norm and other work into one kernel: an upper bound of the norm's time.",
     ),
-    c.OTHER_OPS: ("other", "Everything else that ops of the trace launched."),
-    c.NORM_WITHOUT_OP: ("maybe-lost", "Called a norm, but no op of the trace launched them."),
-    c.GRAPH: ("lost", "Replayed from a captured graph: the trace doesn't say which op each belongs to."),
-    c.WITHOUT_OP: ("lost", "No op of the trace launched them, and their names aren't those of norms."),
-    c.OUTSIDE: ("lost", "Ran before or after the profiled window."),
+    "eager_decomposed": ("eager", "Several small kernels one after the other that together are one norm."),
+    "unlinked": (
+        "norm-lost",
+        "The profiler saw them run and not start: no other figure of this report holds them.",
+    ),
+    "helper_copies": ("helper", "What norm ops do around the norm. It counts as time of the op."),
+    "bookkeeping_adds": ("counter", "Additions of 1 to num_batches_tracked, a small kernel each."),
+    "not_a_norm_layer": ("only-called", "The length of a vector and the like, or a norm of weights."),
+    "other_ops": ("other", "Everything else that ops of the trace launched."),
+    "other_graph_kernels": (
+        "graph",
+        "Replayed from a captured graph: the trace doesn't say which op each belongs to.",
+    ),
+    "other_kernels_without_op": (
+        "lost",
+        "No op of the trace launched them, and their names aren't those of norms.",
+    ),
+    "outside_window": ("outside", "Ran before or after the profiled window."),
 }
-_UNATTRIBUTED = (c.NORM_WITHOUT_OP, c.GRAPH, c.WITHOUT_OP, c.OUTSIDE)
+_UNATTRIBUTED: tuple[GroupName, ...] = (
+    "unlinked",
+    "other_graph_kernels",
+    "other_kernels_without_op",
+    "outside_window",
+)
+_PARTS: Mapping[GroupName, str] = {
+    "explicit": "by ops and kernel names",
+    "compiled_fused": "inside compiled kernels (an upper bound)",
+    "eager_decomposed": "written out in Python",
+    "unlinked": "with their launch cut off",
+}
 
 
 def gpu_time_html(report: Report) -> Html:
@@ -36,74 +70,68 @@ def gpu_time_html(report: Report) -> Html:
     covered = summary.coverage
     parts = [
         Html("<h2>All GPU time</h2>"),
-        *map(paragraph, attribution_sentences(covered)),
+        paragraph(attribution_sentence(covered)),
         _bar(covered),
         _coverage_table(covered),
+        _found_html(summary.rows, covered),
+        _cut_off_table(summary.cut_off),
         _timeline_table(summary.timeline),
         paragraph(
             "Kernel time is the sum over all kernels, so kernels that run at the same time count each. The "
             "timeline counts every moment once; exposed means while nothing was computed."
         ),
     ]
-    return Html("\n".join(parts))
+    return Html("\n".join(part for part in parts if part))
 
 
-def attribution_sentences(covered: Coverage) -> list[str]:
-    """Return what share of the kernel time the figures are about, and what they leave out."""
-    if not covered.total_us:
-        return ["No kernel took any time."]
-    norm_us = _time_us(covered.groups, (c.NORM, c.HELPER))
-    lost_us = _time_us(covered.groups, _UNATTRIBUTED)
-    all_ms = number(covered.total_us / 1e3, 3)
-    norm = f"No op known as a norm launched a kernel, of {all_ms} ms of kernel time"
-    if norm_us:
-        norm = f"Norm ops take {_share(norm_us, covered)} of all kernel time"
-        norm += f" ({number(norm_us / 1e3, 3)} of {all_ms} ms)"
-    lost = f"{_share(lost_us, covered)} could not be attributed to any op"
-    first = f"{norm}; {lost if lost_us else 'every kernel was attributed to an op'}."
-    return [first, *named_only_sentences(covered)]
+def attribution_sentence(covered: Coverage) -> str:
+    """Return what share of the kernel time norms take, by how they were found, and what is left open."""
+    if not covered.all_kernels_us:
+        return "No kernel took any time."
+    lost_us = covered.us(*_UNATTRIBUTED)
+    lost = f"{share(covered, lost_us)} of kernel time could not be attributed to an op"
+    rest = lost if lost_us else "every kernel was attributed to an op"
+    return f"{_norm_share(covered)}; {rest}."
 
 
-def named_only_sentences(covered: Coverage) -> list[str]:
-    """Return one sentence for each kind of kernel that is a norm by its name alone."""
-    return [
-        f"{_share(group.time_us, covered)} of kernel time lies in {group.what}: {NOT_KNOWN}."
-        for group in covered.groups
-        if group.what in (c.NORM_UNMODELED, c.NORM_WITHOUT_OP) and group.time_us
+def _norm_share(covered: Coverage) -> str:
+    norm_us = covered.us(*NORM_GROUPS)
+    all_ms = number(covered.all_kernels_us / 1e3, 3)
+    if not norm_us:
+        return f"No norm was found in {all_ms} ms of kernel time"
+    of_all = f"({number(norm_us / 1e3, 3)} of {all_ms} ms)"
+    parts = [
+        f"{share(covered, covered.us(name))} {found}" for name, found in _PARTS.items() if covered.us(name)
     ]
+    return f"Norms take {share(covered, norm_us)} of all kernel time {of_all}: {', '.join(parts)}"
 
 
-def named_only(covered: Coverage) -> tuple[Group, ...]:
-    """Return the groups of kernels that are norms by their name alone."""
-    return tuple(g for g in covered.groups if g.what in (c.NORM_UNMODELED, c.NORM_WITHOUT_OP))
-
-
-def share_percent(time_us: float, covered: Coverage) -> float | None:
-    """Return a share of all kernel time in percent."""
-    return 100 * time_us / covered.total_us if covered.total_us else None
-
-
-def _share(time_us: float, covered: Coverage) -> str:
-    share = share_percent(time_us, covered)
-    return "less than 0.1%" if share is not None and 0 < share < 0.05 else percent(share, 1)
-
-
-def _time_us(groups: Sequence[Group], wanted: Sequence[str]) -> float:
-    return sum(group.time_us for group in groups if group.what in wanted)
+def share(covered: Coverage, time_us: float) -> str:
+    """Return a time as a share of all kernel time; a tiny one is not called none."""
+    found = covered.percent(time_us)
+    return "less than 0.1%" if found is not None and 0 < found < 0.05 else percent(found, 1)
 
 
 def _bar(covered: Coverage) -> Html:
+    if not covered.all_kernels_us:
+        return Html("")
     pieces = "".join(
-        f'<span class="{_colour(g)}" style="flex-grow:{g.time_us / covered.total_us:.6f}"></span>'
-        for g in covered.groups
-        if g.time_us > 0
+        f'<span class="{_colour(name)}" style="flex-grow:{group.us / covered.all_kernels_us:.6f}"></span>'
+        for name, group in covered.groups
+        if group.us > 0
     )
-    shares = ", ".join(f"{g.what} {_share(g.time_us, covered)}" for g in covered.groups)
+    shares = ", ".join(f"{_title(name, group)} {share(covered, group.us)}" for name, group in covered.groups)
     return Html(f'<div class="ns-stack" role="img" aria-label="{html_text(shares)}">{pieces}</div>')
 
 
-def _colour(group: Group) -> str:
-    return f"ns-part-{_MEANING[group.what][0]}"
+def _colour(name: GroupName) -> str:
+    return f"ns-part-{_MEANING[name][0]}"
+
+
+def _title(name: GroupName, group: Group) -> str:
+    if group.how is not None:
+        return f"{TITLES[name]}: {group.how}"
+    return f"{TITLES[name]}: {count_of(group.norms, 'norm')}" if group.norms is not None else TITLES[name]
 
 
 def _coverage_table(covered: Coverage) -> Html:
@@ -115,33 +143,87 @@ def _coverage_table(covered: Coverage) -> Html:
         Column("What they are"),
     )
     rows = [
-        Row(
-            (
-                _named(g),
-                f"{g.count:,}",
-                number(g.time_us / 1e3, 3),
-                _percent(g.time_us, covered),
-                _MEANING[g.what][1],
-            )
-        )
-        for g in covered.groups
+        Row((_named(name, group), *_figures(covered, group.count, group.us), _MEANING[name][1]))
+        for name, group in covered.groups
     ]
-    total = (
-        "all kernels",
-        f"{covered.total_count:,}",
-        number(covered.total_us / 1e3, 3),
-        _percent(covered.total_us, covered),
+    total = Row(
+        (
+            Html("<strong>All kernels</strong>"),
+            *_figures(covered, covered.all_kernels, covered.all_kernels_us),
+            "The sum of the rows above: each kernel is in one of them.",
+        )
     )
-    return table("What the kernel time belongs to", columns, [*rows, Row((*total, ""))])
+    return table("What the kernel time belongs to", columns, [*rows, total])
 
 
-def _percent(time_us: float, covered: Coverage) -> str:
-    return number(share_percent(time_us, covered), 2)
+def _figures(covered: Coverage, count: int, time_us: float) -> tuple[str, str, str]:
+    return f"{count:,}", number(time_us / 1e3, 3), number(covered.percent(time_us), 2)
 
 
-def _named(group: Group) -> Html:
-    swatch = f'<span class="ns-swatch {_colour(group)}" aria-hidden="true"></span>'
-    return Html(f"{swatch} {html_text(group.what)}")
+def _named(name: GroupName, group: Group) -> Html:
+    swatch = f'<span class="ns-swatch {_colour(name)}" aria-hidden="true"></span>'
+    return Html(f"{swatch} {html_text(_title(name, group))}")
+
+
+def _found_html(rows: tuple[FiredRow, ...], covered: Coverage) -> Html:
+    """Return which rows of the catalog the norms were found by, and where rows can be added."""
+    if not rows:
+        return paragraph(HOW_TO_ADD_ROWS) if covered.all_kernels else Html("")
+    columns = (
+        Column("Row of the catalog"),
+        Column("Library"),
+        Column("Variant"),
+        Column("Direction"),
+        Column("Found by"),
+        Column("Calls", numeric=True),
+        Column("Time (ms)", numeric=True),
+        Column("Evidence for the row"),
+    )
+    found = table("How the norms were found", columns, map(_found_row, rows))
+    return Html(f"{found}\n{paragraph(HOW_TO_ADD_ROWS)}")
+
+
+def _found_row(row: FiredRow) -> Row:
+    evidence: Cell = EVIDENCE[row.evidence]
+    if row.evidence == "unverified":
+        evidence = Html(f"<strong>{html_text(evidence)}</strong>")
+    return Row(
+        (
+            *(name(row.row), name(row.library), row.variant, row.direction, row.found),
+            *(f"{row.calls:,}", number(row.us / 1e3, 3), evidence),
+        )
+    )
+
+
+def _cut_off_table(kernels: tuple[CutOffKernel, ...]) -> Html:
+    """Return the norm kernels whose launch was cut off; empty where there are none."""
+    if not kernels:
+        return Html("")
+    columns = (
+        Column("Kernel"),
+        Column("Variant"),
+        Column("Direction"),
+        Column("Fused with it"),
+        Column("Count", numeric=True),
+        Column("Time (ms)", numeric=True),
+    )
+    caption = "Norm kernels whose launch was cut off, which no other figure holds"
+    rows = [
+        _cut_off_row(name(kernel.name), kernel.variant, kernel.direction, kernel.fuses, [kernel])
+        for kernel in kernels[:_MOST_NAMES]
+    ]
+    if more := kernels[_MOST_NAMES:]:
+        rows.append(_cut_off_row(f"{count_of(len(more), 'other kernel')}", MISSING, MISSING, (), more))
+    return table(caption, columns, rows)
+
+
+def _cut_off_row(
+    what: Cell, variant: str, direction: str, fuses: tuple[str, ...], kernels: Iterable[CutOffKernel]
+) -> Row:
+    own = list(kernels)
+    count, time_us = sum(kernel.count for kernel in own), sum(kernel.us for kernel in own)
+    fused = ", ".join(fuses) or MISSING
+    return Row((what, variant, direction, fused, f"{count:,}", number(time_us / 1e3, 3)))
 
 
 def _timeline_table(timeline: Timeline) -> Html:

@@ -60,6 +60,8 @@ def open_report(  # noqa: PLR0913, PLR0917 - the notebook's parameters, one each
     gpu: str = "",
     gpu_file: str = "",
     peaks: str = "datasheet",
+    catalog: str = "",
+    capture: str = "",
 ) -> Report:
     """Analyze every category of a run and return what the report is made of.
 
@@ -81,6 +83,10 @@ def open_report(  # noqa: PLR0913, PLR0917 - the notebook's parameters, one each
         The GPU of a trace that doesn't tell it: a key of the registry, or an architecture file.
     peaks
         ``datasheet`` or ``achievable``: what a trace is held against.
+    catalog
+        A file with more rows of the catalog, to find the norms of a trace.
+    capture
+        A folder of traces taken while a trace's graphs were captured.
 
     Raises
     ------
@@ -100,6 +106,8 @@ def open_report(  # noqa: PLR0913, PLR0917 - the notebook's parameters, one each
             "gpu": gpu,
             "gpu_file": gpu_file,
             "peaks": peaks,
+            "catalog": catalog,
+            "capture": capture,
         }
     )
     _display(Html(f"<style>{_component_style()}</style>"), "", {"normscope": STYLE_ROLE})

@@ -4,7 +4,7 @@ import hashlib
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -17,6 +17,7 @@ from normscope.inputs.rundir import check_run_dir, find_categories
 from normscope.params import SAMPLE, STDIN, ReportParams
 from normscope.report.provenance import FileRecord, input_records
 from normscope.trace.source import Progress
+from normscope.tracerun.examine import Examined, NormSources, examine
 from normscope.tracerun.peaks import GpuChoice
 from normscope.tracerun.summary import TraceSummary
 from normscope.tracerun.write import write_trace_run
@@ -25,6 +26,13 @@ SAMPLE_LABEL = "simulated sample"
 _OUTPUTS = "outputs"
 _SAMPLE_FILE = "simulated_step.json"  # not compressed: it is read once, at once
 _TRACE_SUFFIXES = (".gz", ".json", ".pt.trace")
+
+
+# The parameters that only a trace has, and what they are for a run directory.
+NOT_FOR_RUNS: Mapping[str, str] = {
+    **{"gpu": "", "gpu_file": "", "peaks": "datasheet"},
+    **{"catalog": "", "capture": ""},
+}
 
 
 class RunSource(msgspec.Struct, frozen=True):
@@ -51,21 +59,22 @@ def opened_source(params: ReportParams, on_progress: Progress | None = None) -> 
     path = Path(params.run_dir)
     if not is_trace(params.run_dir):
         check_run_dir(path)
-        _refuse_gpu(params)
+        _refuse_trace_parameters(params)
         folder = path.absolute()
         yield RunSource(folder, input_records(folder, params.categories or find_categories(folder)))
         return
     with tempfile.TemporaryDirectory(prefix="normscope-") as made:
         folder = Path(made) / file_stem(trace_label(params.run_dir))
-        summary, record = trace_to_run(params, folder, on_progress)
-        yield RunSource(folder, (record,), summary)
+        summary, records = trace_to_run(params, folder, on_progress)
+        yield RunSource(folder, records, summary)
 
 
-def _refuse_gpu(params: ReportParams) -> None:
-    if params.gpu or params.gpu_file or params.peaks != "datasheet":
+def _refuse_trace_parameters(params: ReportParams) -> None:
+    given = [name for name, usual in NOT_FOR_RUNS.items() if getattr(params, name) != usual]
+    if given:
         message = (
-            "gpu, gpu_file and peaks are for profiler traces; a run directory names its GPU and peaks in "
-            "metadata/, so correct them there"
+            f"{' and '.join(given)} {'is' if len(given) == 1 else 'are'} for profiler traces; a run "
+            "directory names its GPU and peaks in metadata/, and its norms in the ops tables"
         )
         raise UsageError(message)
 
@@ -97,19 +106,60 @@ def default_out_dir(run_dir: str) -> str:
 
 def trace_to_run(
     params: ReportParams, folder: Path, on_progress: Progress | None = None
-) -> tuple[TraceSummary, FileRecord]:
-    """Write the run directory of the trace ``params.run_dir``; raises as `opened_source` does."""
+) -> tuple[TraceSummary, tuple[FileRecord, ...]]:
+    """Write the run directory of the trace ``params.run_dir``; raises as `opened_source` does.
+
+    The records are those of the trace and of the files that were given with it.
+    """
     label = trace_label(params.run_dir)
-    file = Path(params.gpu_file) if params.gpu_file else None
-    choice = GpuChoice(key=params.gpu or None, file=file, peaks=params.peaks)
+    choice = GpuChoice(key=params.gpu or None, file=_path(params.gpu_file), peaks=params.peaks)
+    norms = _norm_sources(params)
+
+    def write(source: Path | BinaryIO) -> TraceSummary:
+        return write_trace_run(source, folder, label=label, gpu=choice, norms=norms, on_progress=on_progress)
+
     if params.run_dir == STDIN:
         stream = _Hashed(sys.stdin.buffer)
-        source = cast(BinaryIO, stream)
-        summary = write_trace_run(source, folder, label=label, gpu=choice, on_progress=on_progress)
-        return summary, stream.record()
+        summary = write(cast(BinaryIO, stream))
+        return summary, (stream.record(), *_given_records(params))
     with _trace_file(params.run_dir) as trace:
-        summary = write_trace_run(trace, folder, label=label, gpu=choice, on_progress=on_progress)
-        return summary, _record_of(trace)
+        return write(trace), (_record_of(trace), *_given_records(params))
+
+
+def examine_trace(params: ReportParams, on_progress: Progress | None = None) -> Examined:
+    """Find every norm in the trace ``params.run_dir``, and write nothing; raises as `opened_source` does."""
+    label, norms = trace_label(params.run_dir), _norm_sources(params)
+    if params.run_dir == STDIN:
+        return examine(sys.stdin.buffer, label=label, norms=norms, on_progress=on_progress)
+    with _trace_file(params.run_dir) as trace:
+        return examine(trace, label=label, norms=norms, on_progress=on_progress)
+
+
+def _norm_sources(params: ReportParams) -> NormSources:
+    """Return what the parameters give to find more norms."""
+    return NormSources(catalog=_path(params.catalog), capture=_path(params.capture))
+
+
+def _path(text: str) -> Path | None:
+    return Path(text) if text else None
+
+
+def _given_records(params: ReportParams) -> tuple[FileRecord, ...]:
+    """Describe the files that were given beside the trace: peaks, rows of the catalog, captures."""
+    files = [file for file in (_path(params.gpu_file), _path(params.catalog)) if file]
+    captures = _capture_records(Path(params.capture)) if params.capture else ()
+    return (*map(_record_of, files), *captures)
+
+
+def _capture_records(folder: Path) -> tuple[FileRecord, ...]:
+    try:
+        files = sorted(file for file in folder.iterdir() if file.is_file())
+    except OSError as error:
+        message = f"{folder} can't be read ({error.strerror}); give the folder that holds the captured traces"
+        raise InputError(message) from None
+    return tuple(
+        msgspec.structs.replace(_record_of(file), path=f"{folder.name}/{file.name}") for file in files
+    )
 
 
 @contextmanager

@@ -11,16 +11,18 @@ from normscope.analysis.call_times import CallTimes
 from normscope.analysis.models import CategoryMetrics, Metrics
 from normscope.errors import InputError
 from normscope.inputs.ops_table import long_fields
+from normscope.tracerun.coverage import COVERAGE_FILE
 from normscope.tracerun.summary import SUMMARY_FILE, TraceSummary
 from normscope.tracerun.write import CALL_COLUMNS, CALLS_FILE
 
 _TIME_TOLERANCE_MS = 0.00051  # the metrics round to the microsecond
 _OVERRUN = "Overrun (µs)_sum"
+_FILES = (COVERAGE_FILE, SUMMARY_FILE, CALLS_FILE)
 _REMEDY = "write the run directory again with `normscope analyze TRACE`"
 
 
 class TraceData(msgspec.Struct, frozen=True, kw_only=True):
-    """A trace's summary, its calls by signature, and the two files as they are, by name.
+    """A trace's summary, its calls by signature, and the files as they are, by name.
 
     ``unmatched`` counts the signatures of the calls file that fit no operation of the metrics.
     ``overrun_us`` is the part of the normalization time by which kernels claim to run past the start of the
@@ -40,12 +42,12 @@ def read_trace_data(run_dir: Path, metrics: Sequence[Metrics]) -> TraceData | No
     Raises
     ------
     InputError
-        One of the two files can't be read.
+        One of the files can't be read.
     """
     data = run_dir / "category_data"
     if not (data / SUMMARY_FILE).is_file():
         return None
-    files = {name: _bytes_of(data / name) for name in (SUMMARY_FILE, CALLS_FILE) if (data / name).is_file()}
+    files = {name: _bytes_of(data / name) for name in _FILES if (data / name).is_file()}
     try:
         summary = msgspec.json.decode(files[SUMMARY_FILE], type=TraceSummary)
     except msgspec.DecodeError as error:

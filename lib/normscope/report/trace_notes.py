@@ -2,11 +2,11 @@
 
 from normscope.escape import html_text
 from normscope.findings.render import NONE_FOUND
-from normscope.report.gpu_time import named_only, named_only_sentences, share_percent
-from normscope.report.tables import Cell, Html, count_of, number, percent, safe
+from normscope.report.gpu_time import share
+from normscope.report.tables import Cell, Html, count_of, number, safe
 from normscope.report.trace_data import TraceData
 from normscope.trace.times import OVERRUN
-from normscope.tracerun import coverage as c
+from normscope.tracerun.found import HOW_TO_ADD_ROWS
 from normscope.tracerun.summary import TraceSummary
 
 HOW_TO_GIVE_PEAKS = (
@@ -56,21 +56,28 @@ def _what_is_there(summary: TraceSummary) -> str:
 def findings_notes(summary: TraceSummary) -> list[str]:
     """Return what a reader of the findings alone has to know of the trace, as plain sentences."""
     broken = [f"The trace breaks off. {_what_is_there(summary)}"] if summary.is_truncated else []
-    return broken + (more_by_name(summary) if summary.call_count else [])
+    return broken + (limits_of_figures(summary) if summary.call_count else [])
+
+
+def limits_of_figures(summary: TraceSummary) -> list[str]:
+    """Return what the figures on norms don't hold, or hold beside the norms, a sentence each."""
+    covered = summary.coverage
+    compiled_us = covered.us("compiled_fused")
+    by_name_us = _by_name_us(summary)
+    cut_off_us = covered.us("unlinked")
+    sentences = []
+    if compiled_us:
+        sentences.append(f"{share(covered, compiled_us)} {_COMPILED}")
+    if by_name_us:
+        sentences.append(f"{share(covered, by_name_us)} {_BY_NAME} {_advice(summary)}")
+    if cut_off_us:
+        sentences.append(f"A further {share(covered, cut_off_us)} {_CUT_OFF}")
+    return sentences
 
 
 def nothing_found(summary: TraceSummary) -> str:
-    """Return, as plain sentences, what a trace without a norm op tells all the same."""
-    groups = named_only(summary.coverage)
-    if not groups:
-        return NONE_FOUND
-    time_us = sum(group.time_us for group in groups)
-    kernels = count_of(sum(group.count for group in groups), "kernel")
-    share = percent(share_percent(time_us, summary.coverage), 1)
-    return (
-        f"Normalization takes {share} of kernel time, told by kernel names alone: {kernels}, "
-        f"{number(time_us / 1e3, 3)} ms. {_BY_NAME_ALONE}"
-    )
+    """Return, as plain sentences, what a trace without a norm call tells all the same."""
+    return f"{_only_cut_off(summary)}. {_kernels_cut_off(summary)}" if summary.cut_off else NONE_FOUND
 
 
 def unknown_gpu_box(summary: TraceSummary) -> Html:
@@ -89,51 +96,61 @@ def note(title: str, text: Cell) -> Html:
 
 
 def nothing_analyzed(summary: TraceSummary) -> Html:
-    """Return the first screen of a trace without a norm op: what its kernels say all the same."""
-    covered = summary.coverage
-    groups = named_only(covered)
-    time_us = sum(group.time_us for group in groups)
-    if groups:
-        share = percent(share_percent(time_us, covered), 1)
-        title = f"Normalization takes {share} of kernel time, told by kernel names alone"
-        kernels = count_of(sum(group.count for group in groups), "kernel")
-        told = f"{kernels}, {number(time_us / 1e3, 3)} ms. {_BY_NAME_ALONE}"
+    """Return the first screen of a trace without a norm call: what its kernels say all the same."""
+    if summary.cut_off:
+        title, told = _only_cut_off(summary), _kernels_cut_off(summary)
     else:
         title = "No normalization found"
-        kernels = count_of(covered.total_count, "kernel")
+        kernels = count_of(summary.coverage.all_kernels, "kernel")
         told = f"No op of the trace is a norm, and none of its {kernels} has a norm's name."
-    body = "\n".join(f"<p>{html_text(text)}</p>" for text in (told, _advice(summary)) if text)
+    body = "\n".join(f"<p>{html_text(text)}</p>" for text in (told, _advice(summary)))
     return Html(f'<div class="ns-verdict">\n<p class="ns-headline">{html_text(title)}</p>\n{body}\n</div>')
 
 
-_BY_NAME_ALONE = (
-    "No op that launched them is a norm whose bytes are known, so time is all that can be said: how "
-    "efficient they are is not known."
+_COMPILED = (
+    "of kernel time lies in norms inside compiled kernels, fused with other work: an upper bound of the "
+    "norms' time. To see the norms alone, record a few steps without torch.compile and with "
+    "record_shapes=True."
+)
+_BY_NAME = (
+    "of kernel time lies in norms told by kernel names alone: their time is known, their efficiency is not."
+)
+_CUT_OFF = (
+    "of kernel time lies in norm kernels whose launch was cut off; of all figures only those on all GPU time "
+    "hold them."
 )
 _GRAPHS_OFF = (
-    "of kernel time was replayed from captured graphs, which hide the ops. To see ops and shapes, record "
-    "a few steps with graphs off (enforce_eager in vLLM, disable_cuda_graph in SGLang)."
+    "of kernel time, norms apart, was replayed from captured graphs, which hide the ops. To see ops and "
+    "shapes, record a few steps with graphs off (enforce_eager in vLLM, disable_cuda_graph in SGLang)."
 )
 _NO_HOST_OPS = (
     "The trace holds no ops of the host. Record it with ProfilerActivity.CPU among the activities, and with "
     "record_shapes=True."
 )
-_COMPILED = (
-    "They run under compiled or custom ops. To see the norms themselves, record a few steps without "
-    "torch.compile and with record_shapes=True."
-)
+
+
+def _only_cut_off(summary: TraceSummary) -> str:
+    part = share(summary.coverage, summary.coverage.us("unlinked"))
+    return f"Normalization takes {part} of kernel time, in kernels whose launch was cut off"
+
+
+def _kernels_cut_off(summary: TraceSummary) -> str:
+    covered = summary.coverage
+    kernels = count_of(covered.count("unlinked"), "kernel")
+    return (
+        f"{kernels}, {number(covered.us('unlinked') / 1e3, 3)} ms. The profiler saw them run and not start, "
+        "so time is all that can be said: how efficient they are is not known."
+    )
+
+
+def _by_name_us(summary: TraceSummary) -> float:
+    return sum(row.us for row in summary.rows if row.found_by == "kernel" and row.is_in_timeline)
 
 
 def _advice(summary: TraceSummary) -> str:
     """Return what would make the trace say more."""
-    times_us = {group.what: group.time_us for group in summary.coverage.groups}
-    if c.GRAPH in times_us:
-        return f"{percent(share_percent(times_us[c.GRAPH], summary.coverage), 1)} {_GRAPHS_OFF}"
-    if not {c.OTHER_OPS, c.NORM_UNMODELED} & times_us.keys():
-        return _NO_HOST_OPS
-    return _COMPILED if c.NORM_UNMODELED in times_us else ""
-
-
-def more_by_name(summary: TraceSummary) -> list[str]:
-    """Return what the verdict has to add: norm kernels that the figures leave out."""
-    return [f"A further {sentence}" for sentence in named_only_sentences(summary.coverage)]
+    covered = summary.coverage
+    if graph_us := covered.us("other_graph_kernels"):
+        return f"{share(covered, graph_us)} {_GRAPHS_OFF}"
+    has_ops = covered.count("other_ops", "not_a_norm_layer", "helper_copies", "compiled_fused")
+    return HOW_TO_ADD_ROWS if has_ops else _NO_HOST_OPS

@@ -6,7 +6,6 @@ from normscope.escape import MISSING
 from normscope.report.tables import Cell, Column, Html, Row, bullets, count_of, paragraph, table
 from normscope.report.trace_data import TraceData
 from normscope.report.trace_notes import MODULES_HINT, SHAPES_HINT
-from normscope.tracerun import coverage as c
 from normscope.tracerun.summary import TraceSummary
 
 _MAX_STEPS = 8
@@ -49,9 +48,10 @@ def _steps(summary: TraceSummary) -> str:
 
 
 def _left_out(summary: TraceSummary) -> Iterator[str]:
-    groups = {group.what: group for group in summary.coverage.groups}
-    if group := groups.get(c.OUTSIDE):
-        yield f"{count_of(group.count, 'kernel')} outside the profiled window belong to no op."
+    if outside := summary.coverage.count("outside_window"):
+        yield f"{count_of(outside, 'kernel')} outside the profiled window belong to no op."
+    if unlinked := summary.coverage.unlinked_kernels_of_any_kind:
+        yield f"The launch of {count_of(unlinked, 'kernel')} lies outside the trace."
 
 
 def _problems_html(summary: TraceSummary) -> Html:

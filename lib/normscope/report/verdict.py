@@ -5,7 +5,7 @@ from normscope.report.doubt import doubt
 from normscope.report.key_figures import KeyFigures
 from normscope.report.results import Report, failed
 from normscope.report.tables import Html, count_of, number, percent, safe
-from normscope.report.trace_notes import more_by_name
+from normscope.report.trace_notes import limits_of_figures
 
 # Potential gain in % of GPU time, from which on a headline applies; findings start at 0.5 (contract §6).
 _HEADLINES = ((5.0, "Large potential"), (1.0, "Moderate potential"), (0.0, "Small potential"))
@@ -13,7 +13,7 @@ _HEADLINES = ((5.0, "Large potential"), (1.0, "Moderate potential"), (0.0, "Smal
 
 def verdict_html(report: Report, figures: KeyFigures) -> Html:
     """Return the headline and what it rests on."""
-    more = more_by_name(report.trace.summary) if report.trace else []
+    more = limits_of_figures(report.trace.summary) if report.trace else []
     sentences = [_verdict_sentence(report, figures), *more]
     body = "\n".join(f"<p>{safe(sentence)}</p>" for sentence in sentences)
     return Html(

@@ -13,7 +13,8 @@ _FIGURES = ("call_times", "efficiency_by_bytes", "impact", "roofline", "time_by_
 _SUFFIXES = (".csv", ".png", ".svg")
 _OF_EVERY_RUN = frozenset(
     {
-        *(SENTINEL, "findings.md", "category_data/norm_calls.csv", "category_data/trace_summary.json"),
+        *(SENTINEL, "findings.md"),
+        *(f"category_data/{name}" for name in ("coverage.json", "norm_calls.csv", "trace_summary.json")),
         *(f"figures/{figure}{suffix}" for figure in _FIGURES for suffix in _SUFFIXES),
     }
 )

@@ -10,6 +10,7 @@ import msgspec
 from normscope.analysis.models import SCHEMA_VERSION, Metrics
 from normscope.report.provenance import Provenance
 from normscope.report.results import ReportResults
+from normscope.tracerun.coverage import Coverage
 from normscope.tracerun.summary import TraceSummary
 
 # File name → the model, and what the file is.
@@ -17,6 +18,7 @@ MODELS: dict[str, tuple[Any, str]] = {
     "metrics": (Metrics, "Metrics of one normalization category: <category>_metrics.json"),
     "results": (ReportResults, "All metrics of a report: metrics.json"),
     "trace_summary": (TraceSummary, "What only a trace tells: category_data/trace_summary.json"),
+    "coverage": (Coverage, "What all kernel time of a trace belongs to: category_data/coverage.json"),
     "provenance": (Provenance, "Where a report comes from: provenance.json"),
 }
 

@@ -1,6 +1,8 @@
 """Where the GPU kernel time of a trace went: to norms, by how they were found, or to something else."""
 
+import re
 from collections.abc import Mapping, Sequence
+from math import fsum
 from typing import Literal
 
 import msgspec
@@ -12,6 +14,7 @@ from normscope.trace.link import LinkedTrace
 from normscope.trace.nesting import NONE
 
 COVERAGE_FILE = "coverage.json"
+SCHEMA_VERSION = "1.0"
 
 GroupName = Literal[
     "explicit",
@@ -26,99 +29,200 @@ GroupName = Literal[
     "other_kernels_without_op",
     "outside_window",
 ]
-"""Groups of kernels; the names up to ``not_a_norm_layer`` are those of the reference figures."""
-GROUPS: tuple[GroupName, ...] = GroupName.__args__  # type: ignore[attr-defined]
+TITLES: Mapping[GroupName, str] = {
+    "explicit": "Norm ops and kernels with a norm's name",
+    "compiled_fused": "Norms inside compiled kernels",
+    "eager_decomposed": "Norms written out in Python (unfused)",
+    "unlinked": "Norm kernels whose launch was cut off",
+    "helper_copies": "Copies and casts made for norms",
+    "bookkeeping_adds": "Counters kept by batch norm",
+    "not_a_norm_layer": "Called norm, but no normalization layer",
+    "other_ops": "Other ops",
+    "other_graph_kernels": "Other kernels of replayed graphs",
+    "other_kernels_without_op": "Other kernels without an op",
+    "outside_window": "Outside the profiled window",
+}
+"""Every group in words, in the order in which they are shown."""
 NORM_GROUPS: tuple[GroupName, ...] = ("explicit", "compiled_fused", "eager_decomposed", "unlinked")
+UPPER_BOUND = "upper bound: the norm is fused with other work"
+
 _BY_FOUND: Mapping[str, GroupName] = {
     "op": "explicit",
     "kernel": "explicit",
     "compiled": "compiled_fused",
     "eager": "eager_decomposed",
 }
+_NORM_OP = re.compile(r"native_(?:layer|group|batch)_norm(?:_backward)?|rms_norm(?:_backward)?")
+_IN_PYTHON = "compiled-rms-norm-in-python"
 
 
-class Group(msgspec.Struct, frozen=True):
-    """Kernels of one kind: how many, and their time in µs."""
+class Group(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Kernels of one kind.
 
-    name: GroupName
+    Attributes
+    ----------
+    count, us
+        How many kernels, and their summed time in µs.
+    norms
+        For norms written out in Python: how many norms the kernels make up.
+    how
+        For compiled kernels: by what they were told.
+    """
+
     count: int
     us: float
     norms: int | None = None
-    """Norms that the kernels belong to, where that is another number."""
     how: str | None = None
-    """By what they were told, where there is more than one way."""
 
 
 class Coverage(msgspec.Struct, frozen=True, kw_only=True):
-    """All kernel time of a trace in groups that add up to it; a kernel is in one group."""
+    """All kernel time of a trace in groups that add up to it; a kernel is in exactly one group.
 
-    schema_version: str = "1.0"
+    Attributes
+    ----------
+    all_kernels, all_kernels_us
+        The whole: how many kernels, and their summed time in µs.
+    explicit
+        Kernels of norm ops, and kernels that carry a norm's name.
+    compiled_fused
+        Kernels that a compiler made of a norm and other work: an upper bound of the norm's time.
+    eager_decomposed
+        Small kernels that together are a norm written out in Python.
+    unlinked
+        Norm kernels whose launch lies outside the profiled window.
+    helper_copies
+        Copies and casts that prepare a norm's tensors.
+    bookkeeping_adds
+        Additions to the counter that batch norm keeps.
+    not_a_norm_layer
+        Kernels of ops that have a norm's name and are something else, such as a vector's length.
+    other_ops, other_graph_kernels, other_kernels_without_op, outside_window
+        No norms: under an op, of a replayed graph, under no op, before or after the profiled window.
+    recomputed_forward_calls
+        Forward norms that ran again in the backward pass, as activation checkpointing makes them.
+    unlinked_kernels_of_any_kind
+        Kernels without a launch, in a trace that has launches.
+    """
+
+    schema_version: str = SCHEMA_VERSION
     all_kernels: int
     all_kernels_us: float
-    groups: tuple[Group, ...]
+    explicit: Group
+    compiled_fused: tuple[Group, ...]
+    eager_decomposed: Group
+    unlinked: Group
+    helper_copies: Group
+    bookkeeping_adds: Group
+    not_a_norm_layer: Group
+    other_ops: Group
+    other_graph_kernels: Group
+    other_kernels_without_op: Group
+    outside_window: Group
     recomputed_forward_calls: int
     unlinked_kernels_of_any_kind: int
 
+    @property
+    def groups(self) -> tuple[tuple[GroupName, Group], ...]:
+        """Every group that has a kernel, with its name, in the order of `TITLES`."""
+        return tuple((name, group) for name in TITLES for group in self._of(name) if group.count)
+
     def us(self, *names: GroupName) -> float:
         """Return the time of some groups in µs."""
-        return sum(group.us for group in self.groups if group.name in names)
+        return fsum(group.us for name in names for group in self._of(name))
+
+    def count(self, *names: GroupName) -> int:
+        """Return the number of kernels in some groups."""
+        return sum(group.count for name in names for group in self._of(name))
+
+    def percent(self, time_us: float) -> float | None:
+        """Return a time as a share of all kernel time in percent, None where there is none."""
+        return 100 * time_us / self.all_kernels_us if self.all_kernels_us else None
+
+    def _of(self, name: GroupName) -> tuple[Group, ...]:
+        found: Group | tuple[Group, ...] = getattr(self, name)
+        return (found,) if isinstance(found, Group) else found
 
 
 def coverage(
     linked: LinkedTrace, catalog: Catalog, calls: Sequence[NormCall], overheads: Overheads
 ) -> Coverage:
     """Return how the kernel time of a trace is attributed; kernels only, with their times as recorded."""
-    owner: dict[int, tuple[GroupName, str | None]] = {}
-    for call in calls:
-        group = _BY_FOUND[call.found_by] if call.is_in_timeline else "unlinked"
-        owner |= dict.fromkeys(call.norm_events, (group, how_told(call)))
-        owner |= dict.fromkeys(call.helper_events, ("helper_copies", None))
-    owner |= dict.fromkeys(overheads.helper_events, ("helper_copies", None))
-    owner |= dict.fromkeys(overheads.bookkeeping_events, ("bookkeeping_adds", None))
-    counts: dict[tuple[GroupName, str | None], list[float]] = {}
-    for index, event in enumerate(linked.trace.gpu_events):
-        if event.kind == "kernel":
-            key = owner.get(index) or (_other(linked, catalog, index), None)
-            entry = counts.setdefault(key, [0, 0.0])
-            entry[0] += 1
-            entry[1] += event.dur_us
+    times_us: dict[_Kind, list[float]] = {}
+    for event, kind in _kinds(linked, catalog, calls, overheads).items():
+        times_us.setdefault(kind, []).append(linked.trace.gpu_events[event].dur_us)
+    fused = [_group(times, how) for (name, how), times in times_us.items() if name == "compiled_fused"]
+    groups = {name: _group(times_us.get((name, None), ())) for name in TITLES if name != "compiled_fused"}
     chains = sum(call.found_by == "eager" for call in calls)
-    groups = tuple(
-        Group(name, int(count), us, chains if name == "eager_decomposed" else None, how)
-        for (name, how), (count, us) in sorted(
-            counts.items(), key=lambda item: (GROUPS.index(item[0][0]), -item[1][1])
-        )
-    )
+    groups["eager_decomposed"] = msgspec.structs.replace(groups["eager_decomposed"], norms=chains)
     return Coverage(
-        all_kernels=sum(group.count for group in groups),
-        all_kernels_us=sum(group.us for group in groups),
-        groups=groups,
+        schema_version=SCHEMA_VERSION,
+        all_kernels=sum(group.count for group in (*groups.values(), *fused)),
+        all_kernels_us=fsum(group.us for group in (*groups.values(), *fused)),
+        compiled_fused=tuple(sorted(fused, key=lambda group: (-group.us, group.how))),
         recomputed_forward_calls=sum(call.is_recomputed for call in calls),
         unlinked_kernels_of_any_kind=_unlinked(linked),
+        **groups,
     )
 
 
-def how_told(call: NormCall) -> str | None:
-    """Return by what a compiled norm was told, None for others."""
-    if call.found_by != "compiled":
-        return None
-    in_python = call.row.id == "compiled-rms-norm-in-python"
-    return "mean+pow+rsqrt" if in_python else f"{call.row.variant} op in the name"
+_Kind = tuple[GroupName, str | None]
 
 
-def _other(linked: LinkedTrace, catalog: Catalog, index: int) -> GroupName:
-    if linked.how[index] == "outside window":
-        return "outside_window"
-    if linked.how[index] == "graph":
-        return "other_graph_kernels"
-    op = linked.op_of[index]
-    if op == NONE:
-        return "other_kernels_without_op"
-    names = (linked.trace.cpu_ops[i].name for i in linked.chain(op))
-    return "not_a_norm_layer" if any(catalog.purpose(n) == "not a norm layer" for n in names) else "other_ops"
+def _group(times_us: Sequence[float], how: str | None = None) -> Group:
+    return Group(len(times_us), fsum(times_us), how=how)
+
+
+def _kinds(
+    linked: LinkedTrace, catalog: Catalog, calls: Sequence[NormCall], overheads: Overheads
+) -> dict[int, _Kind]:
+    """Return the group of every kernel, and by what it was told where that makes a group of its own."""
+    events = linked.trace.gpu_events
+    other = _Others(linked, catalog)
+    kinds: dict[int, _Kind] = {
+        index: (other.group(index), None) for index, event in enumerate(events) if event.kind == "kernel"
+    }
+    for call in calls:
+        group = _BY_FOUND[call.found_by] if call.is_in_timeline else "unlinked"
+        how = how_told(call) if group == "compiled_fused" else None
+        kinds |= dict.fromkeys(kinds.keys() & call.norm_events, (group, how))
+        kinds |= dict.fromkeys(kinds.keys() & call.helper_events, ("helper_copies", None))
+    kinds |= dict.fromkeys(kinds.keys() & overheads.helper_events, ("helper_copies", None))
+    kinds |= dict.fromkeys(kinds.keys() & overheads.bookkeeping_events, ("bookkeeping_adds", None))
+    return kinds
+
+
+def how_told(call: NormCall) -> str:
+    """Return by what the norm in a compiled kernel was told."""
+    if found := _NORM_OP.search(call.name):
+        return f"{found.group()} in the name"
+    return "mean+pow+rsqrt" if call.row.id == _IN_PYTHON else f"catalog row {call.row.id}"
+
+
+class _Others:
+    """The groups of kernels that belong to no norm."""
+
+    def __init__(self, linked: LinkedTrace, catalog: Catalog) -> None:
+        self._linked = linked
+        ops = linked.trace.cpu_ops
+        self._only_called_norm = {
+            op
+            for op in set(linked.op_of)
+            if any(catalog.purpose(ops[i].name) == "not a norm layer" for i in linked.chain(op))
+        }
+
+    def group(self, event: int) -> GroupName:
+        how, op = self._linked.how[event], self._linked.op_of[event]
+        if how == "outside window":
+            return "outside_window"
+        if how == "graph":
+            return "other_graph_kernels"
+        if op == NONE:
+            return "other_kernels_without_op"
+        return "not_a_norm_layer" if op in self._only_called_norm else "other_ops"
 
 
 def _unlinked(linked: LinkedTrace) -> int:
+    """Count the kernels without a launch, in a trace that has launches."""
     if all(launch == NONE for launch in linked.launch_of):
         return 0
     pairs = zip(linked.trace.gpu_events, linked.launch_of, strict=True)

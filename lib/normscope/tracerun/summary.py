@@ -10,9 +10,10 @@ import msgspec
 from normscope.norms.calls import NormCall
 from normscope.norms.formulas import formula
 from normscope.trace.events import Problem, Span
-from normscope.trace.link import LinkedTrace
 from normscope.trace.timeline import Timeline
 from normscope.tracerun.coverage import Coverage
+from normscope.tracerun.examine import Examined
+from normscope.tracerun.found import CutOffKernel, FiredRow, cut_off_kernels, fired_rows
 from normscope.tracerun.peaks import TracedGpu
 from normscope.tracerun.signatures import Signature, is_too_short
 
@@ -41,8 +42,10 @@ class StepCalls(msgspec.Struct, frozen=True):
 class TraceSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A trace in a few figures: times in ms where the name says nothing else, bandwidth in GB/s.
 
-    ``call_count``, ``norm_us`` and ``helper_us`` are those of all norm calls; ``recomputed_count`` of them
-    are forward norms in the backward pass. ``resolution_us`` is the step of the trace's clock.
+    ``rows`` tells how the norms were found, and ``cut_off`` the norm kernels whose launch lies outside the
+    trace. All else is about the other norm calls: ``call_count``, ``norm_us`` and ``helper_us``;
+    ``recomputed_count`` of them are forward norms in the backward pass. ``resolution_us`` is the step of the
+    trace's clock.
     """
 
     schema_version: str = "1.0"
@@ -55,6 +58,8 @@ class TraceSummary(msgspec.Struct, frozen=True, kw_only=True):
     achievable_bandwidth_gbps: float | None
     timeline: Timeline
     coverage: Coverage
+    rows: tuple[FiredRow, ...]
+    cut_off: tuple[CutOffKernel, ...]
     call_count: int
     recomputed_count: int
     norm_us: float
@@ -71,31 +76,32 @@ class TraceSummary(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def has_norms(self) -> bool:
         """Whether anything of a normalization was seen, be it only by the name of a kernel."""
-        return self.call_count > 0
+        return bool(self.rows)
 
 
-def summarize(  # noqa: PLR0913, PLR0917 - the parts of a summary
-    linked: LinkedTrace,
-    calls: list[NormCall],
+def summarize(
+    found: Examined,
     rows: Sequence[Signature],
     timeline: Timeline,
-    found: TracedGpu,
+    traced: TracedGpu,
     label: str,
-    covered: Coverage,
 ) -> TraceSummary:
-    """Return the summary of a trace."""
-    trace = linked.trace
+    """Return the summary of a trace, whose calls ``rows`` hold."""
+    trace = found.linked.trace
+    calls = [call for call in found.calls if call.is_in_timeline]
     steps = _steps(trace.steps, calls)
     return TraceSummary(
         label=label,
-        is_simulated=found.is_simulated,
-        gpu_key=found.key,
-        gpu_message=found.message,
-        bandwidth_kind=found.peaks.bandwidth_kind if found.peaks else None,
-        peak_bandwidth_gbps=found.peaks.bandwidth_gbps if found.peaks else None,
-        achievable_bandwidth_gbps=found.achievable_gbps,
+        is_simulated=traced.is_simulated,
+        gpu_key=traced.key,
+        gpu_message=traced.message,
+        bandwidth_kind=traced.peaks.bandwidth_kind if traced.peaks else None,
+        peak_bandwidth_gbps=traced.peaks.bandwidth_gbps if traced.peaks else None,
+        achievable_bandwidth_gbps=traced.achievable_gbps,
         timeline=timeline,
-        coverage=covered,
+        coverage=found.coverage,
+        rows=fired_rows(found.calls),
+        cut_off=cut_off_kernels(found.calls),
         call_count=len(calls),
         recomputed_count=sum(call.is_recomputed for call in calls),
         norm_us=sum(call.norm_us for call in calls),
@@ -106,7 +112,7 @@ def summarize(  # noqa: PLR0913, PLR0917 - the parts of a summary
         has_modules=bool(trace.modules),
         is_truncated=trace.truncated,
         event_count=trace.event_count,
-        problems=(*trace.problems, *linked.problems, *_doubts(rows, steps)),
+        problems=(*trace.problems, *found.linked.problems, *_doubts(rows, steps)),
         formulas=_formulas(calls),
     )
 
@@ -130,7 +136,7 @@ def _doubts(rows: Sequence[Signature], steps: Sequence[StepCalls]) -> list[Probl
     return [Problem(what, count) for what, count in ((TOO_SHORT, too_short), (ODD_STEPS, odd)) if count]
 
 
-def _formulas(calls: list[NormCall]) -> tuple[FormulaNote, ...]:
+def _formulas(calls: Sequence[NormCall]) -> tuple[FormulaNote, ...]:
     rows = {call.row.id: call.row for call in calls}
     notes = dict.fromkeys(note for row in rows.values() if (note := formula(row)) is not None)
     return tuple(FormulaNote(n.title, n.bytes_moved, n.flops or "", n.source, n.assumption) for n in notes)

@@ -8,20 +8,17 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from normscope.errors import ExportError, NoGpuActivityError
+from normscope.errors import ExportError
 from normscope.files import write_atomically
 from normscope.hardware.registry import run_metadata
 from normscope.inputs.rundir import NORM_ANALYZER, CategoryPaths, category_paths
 from normscope.norms.calls import NormCall
-from normscope.norms.catalog.catalog import load_catalog
-from normscope.norms.find import find_norms
-from normscope.norms.overheads import find_overheads
 from normscope.trace.collector_pause import collector_paused
-from normscope.trace.link import LinkedTrace, link
-from normscope.trace.read import read_trace
+from normscope.trace.link import LinkedTrace
 from normscope.trace.source import Progress
 from normscope.trace.timeline import Timeline, gpu_timeline
-from normscope.tracerun.coverage import coverage
+from normscope.tracerun.coverage import COVERAGE_FILE
+from normscope.tracerun.examine import Examined, NormSources, examine
 from normscope.tracerun.limits import traced_device
 from normscope.tracerun.ops_table import bare_module, ops_table
 from normscope.tracerun.peaks import GpuChoice, TracedGpu, find_gpu
@@ -32,12 +29,13 @@ CALLS_FILE = "norm_calls.csv"
 _DISPLAY_NAMES = {"norm_fwd": "NORM_fwd", "norm_bwd": "NORM_bwd"}
 
 
-def write_trace_run(
+def write_trace_run(  # noqa: PLR0913 - a trace, a folder, and what the user may say
     source: Path | BinaryIO | None,
     folder: Path,
     *,
     label: str,
     gpu: GpuChoice | None = None,
+    norms: NormSources | None = None,
     on_progress: Progress | None = None,
 ) -> TraceSummary:
     """Read a profiler trace and write it as a run directory in TraceLens' layout.
@@ -52,6 +50,8 @@ def write_trace_run(
         The trace's name in what is written: no path.
     gpu
         What the user says about the GPU; by default the trace tells.
+    norms
+        What the user gives to find more norms; by default nothing.
     on_progress
         Called with bytes read and the size of the file, or None.
 
@@ -63,42 +63,24 @@ def write_trace_run(
     Raises
     ------
     InputError
-        The trace can't be read.
+        The trace can't be read, or what the user gives to find more norms.
     NoGpuActivityError
         The trace holds no GPU event.
     UsageError
         The GPU can't be used as given.
     """
     with collector_paused():
-        return _write_trace_run(source, folder, label, gpu or GpuChoice(), on_progress)
+        found = examine(source, label=label, norms=norms or NormSources(), on_progress=on_progress)
+        return _write_examined(found, folder, label, gpu or GpuChoice())
 
 
-def _write_trace_run(
-    source: Path | BinaryIO | None,
-    folder: Path,
-    label: str,
-    gpu: GpuChoice,
-    on_progress: Progress | None,
-) -> TraceSummary:
-    trace = read_trace("-" if source is None else source, on_progress)
-    if not trace.gpu_events:
-        what = f"{label} breaks off: what there is of it" if trace.truncated else label
-        message = (
-            f"{what} holds {trace.event_count:,} events and none of them on a GPU; record it again on a "
-            "machine with a GPU, with ProfilerActivity.CUDA (which covers ROCm) among the activities"
-        )
-        raise NoGpuActivityError(message)
-    linked = link(trace)
-    catalog = load_catalog()
-    calls = find_norms(linked, catalog)
-    overheads = find_overheads(linked, catalog, calls)
-    rows = signatures(linked, [call for call in calls if call.is_in_timeline])
-    found = find_gpu(trace, gpu)
+def _write_examined(found: Examined, folder: Path, label: str, gpu: GpuChoice) -> TraceSummary:
+    linked = found.linked
+    rows = signatures(linked, [call for call in found.calls if call.is_in_timeline])
+    traced = find_gpu(linked.trace, gpu)
     timeline = gpu_timeline(linked)
-    summary = summarize(
-        linked, calls, rows, timeline, found, label, coverage(linked, catalog, calls, overheads)
-    )
-    _write(folder, linked, rows, timeline, found, summary)
+    summary = summarize(found, rows, timeline, traced, label)
+    _write(folder, linked, rows, timeline, traced, summary)
     return summary
 
 
@@ -130,6 +112,7 @@ def _write(  # noqa: PLR0913, PLR0917 - everything that is written
         entries.append(_manifest_entry(category, len(own), kernel_us))
     _write_json(folder / "category_data" / "category_manifest.json", common | {"categories": entries})
     write_atomically(folder / "category_data" / CALLS_FILE, _calls_table(linked, rows))
+    _write_json(folder / "category_data" / COVERAGE_FILE, summary.coverage)
     _write_json(folder / "category_data" / SUMMARY_FILE, summary)
 
 
@@ -144,7 +127,12 @@ def _remove_older(paths: CategoryPaths) -> None:
 
 
 def _write_json(path: Path, value: object) -> None:
-    write_atomically(path, msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n")
+    write_atomically(path, json_text(value))
+
+
+def json_text(value: object) -> bytes:
+    """Return the text of a JSON file of a run directory."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n"
 
 
 def _common_metadata(timeline: Timeline, found: TracedGpu, summary: TraceSummary) -> dict[str, Any]:
