@@ -35,12 +35,13 @@ def _under_filled(_operation: Operation, limits: Limits) -> str:
 
 
 def _launch_bound(_operation: Operation, limits: Limits) -> str:
-    shortest = _us(limits.shortest_kernel_us)
-    return f"{_us(limits.at_peak_us)} at peak, shorter than the shortest kernels ({shortest})"
+    at_peak, shortest = duration_us(limits.at_peak_us or 0.0), duration_us(limits.shortest_kernel_us or 0.0)
+    return f"{at_peak} at peak, shorter than the shortest kernels ({shortest})"
 
 
 def _cache_resident(operation: Operation, limits: Limits) -> str:
-    moved, cache = _binary_size(operation.bytes_moved_per_call), _binary_size(limits.last_level_cache_bytes)
+    moved = binary_size(operation.bytes_moved_per_call or 0.0)
+    cache = binary_size(limits.last_level_cache_bytes or 0.0)
     return f"{moved} fits the last-level cache ({cache})"
 
 
@@ -107,16 +108,27 @@ def byte_size(size_bytes: float) -> str:
     return f"{size_bytes / (least or 1):.3g} {unit}"
 
 
-def _binary_size(size_bytes: float | None) -> str:
-    """Return a size in the units that caches are given in, so that two of them compare."""
-    if size_bytes is None:
-        return MISSING
+def binary_size(size_bytes: float) -> str:
+    """Return a size in the units that caches are given in, so that two of them compare.
+
+    Examples
+    --------
+    >>> binary_size(1_512_448), binary_size(256 * 2**20)
+    ('1.44 MiB', '256 MiB')
+    """
     least, unit = (2**20, "MiB") if size_bytes >= 2**20 else (2**10, "KiB")
     return f"{_digits(size_bytes / least)} {unit}"
 
 
-def _us(time_us: float | None) -> str:
-    return MISSING if time_us is None else f"{_digits(time_us)} µs"
+def duration_us(time_us: float) -> str:
+    """Return a short time with its unit.
+
+    Examples
+    --------
+    >>> duration_us(0.2854), duration_us(77.07)
+    ('0.29 µs', '77.1 µs')
+    """
+    return f"{_digits(time_us)} µs"
 
 
 def _digits(value: float) -> str:
