@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from normscope.analysis.models import Operation
 
 MARK = "≤"
+AT_MOST = f"{MARK}\u00a0"
+"""The mark before a figure, on the same line as it."""
 _NAMED = 2
 _LARGEST_NAME = 40
 
@@ -20,7 +22,7 @@ def bounded(operation: Operation, text: str) -> str:
     --------
     ``10.035`` becomes ``≤ 10.035`` for a norm in a compiler's kernel.
     """
-    return f"{MARK} {text}" if operation.is_upper_bound else text
+    return f"{AT_MOST}{text}" if operation.is_upper_bound else text
 
 
 def upper_bound_words(*operations: Operation, named: int = _NAMED) -> str:
@@ -66,7 +68,7 @@ def sum_words(operations: Iterable[Operation]) -> str:
         return ""
     bounded_ms = upper_bound_ms(known)
     decimals = 2 if bounded_ms >= 1 else 3
-    return f"{MARK} {bounded_ms:,.{decimals}f} ms in fused kernels (upper bound)"
+    return f"{AT_MOST}{bounded_ms:,.{decimals}f} ms in fused kernels (upper bound)"
 
 
 def fused_with(operations: Iterable[Operation]) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ _Value = TypeVar("_Value")
 PNG_DPI = 150
 WIDTH_INCHES = 8.0
 _TITLE_CHARACTERS = 64
-_UNIT_GAP = re.compile(r"(?<=\d) (?=(?:[KMGT]?B|[µm]?s)\b)|(?<=≤) ")  # a figure stays on one line
+_UNIT_GAP = re.compile(r"(?<=\d) (?=(?:[KMGT]?B|[µm]?s)\b)")  # a number and its unit stay on one line
 _EXPLANATION_CHARACTERS = 84
 _NOTE_CHARACTERS = 96
 _TITLE_FONT: dict[str, Any] = {"fontsize": 14, "fontweight": "bold"}

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from normscope.analysis.models import CategoryMetrics
-from normscope.analysis.upper_bound import MARK
+from normscope.analysis.upper_bound import AT_MOST
 from normscope.figures.chart import Cell, Chart
 from normscope.figures.entries import (
     UPPER_BOUND_HEADER,
@@ -179,7 +179,7 @@ def _write_values(axes: Axes, bars: Sequence[Entry | Sequence[Entry]], end_to_en
 def _mark(bar: Entry | Sequence[Entry]) -> str:
     """Return the mark of an upper bound, for a bar that holds one."""
     entries = [bar] if isinstance(bar, Entry) else bar
-    return f"{MARK} " if any(entry.operation.is_upper_bound for entry in entries) else ""
+    return AT_MOST if any(entry.operation.is_upper_bound for entry in entries) else ""
 
 
 def _trace_2_ms(entry: Entry) -> float | None:

@@ -98,9 +98,10 @@ def efficiency(operation: Operation) -> Html:
 
 
 def _bounds(operation: Operation) -> Html:
-    """Return what bounds the operation, one phrase a line."""
-    phrases = "<br>".join(map(html_text, limit_phrases(operation)))
-    return Html(f'<div class="ns-bounds">{phrases or MISSING}</div>')
+    """Return what bounds the operation as a list of phrases."""
+    phrases = limit_phrases(operation)
+    items = "".join(f"<li>{html_text(phrase)}</li>" for phrase in phrases)
+    return Html(f'<ul class="ns-bounds">{items}</ul>' if phrases else MISSING)
 
 
 def kernel_parts(operation: Operation) -> tuple[str, ...]:
