@@ -14,6 +14,7 @@ import pytest
 import normscope
 from normscope import errors
 from runs import row, write_run
+from trace_inputs import as_json, kernel, launch, op
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -44,11 +45,11 @@ def test_help_fits_a_screen_and_lists_every_command(tmp_path: Path) -> None:
     done = run("--help", cwd=tmp_path)
     assert done.returncode == 0
     assert done.stdout.count("\n") <= 24
-    for command in ("report", "analyze", "findings", "validate", "sample", "doctor", "completion"):
+    for command in ("report", "analyze", "coverage", "findings", "validate", "sample", "completion"):
         assert f"\n│ {command} " in done.stdout
 
 
-@pytest.mark.parametrize("command", ["report", "analyze", "findings", "validate", "sample"])
+@pytest.mark.parametrize("command", ["report", "analyze", "coverage", "findings", "validate", "sample"])
 def test_help_of_a_command_fits_a_screen_and_gives_types(command: str, tmp_path: Path) -> None:
     done = run(command, "--help", cwd=tmp_path)
     assert done.returncode == 0
@@ -126,6 +127,13 @@ def test_findings_are_valid_and_a_change_of_them_is_not(run_dir: Path) -> None:
         (["report", "--out", "x" * 300], 2, "too long"),
         (["report", "--out", "x" * 250], 2, "too long"),  # .failed, which may have to stand beside it
         (["report", "x" * 300], 3, "doesn't exist"),
+        (["coverage"], 2, "TRACE"),
+        (["coverage", "nowhere.json"], 3, "nowhere.json"),
+        (["coverage", "."], 3, "."),
+        (["coverage", "sample", "--catalog", "none.toml"], 3, "the catalog none.toml can't be read"),
+        (["coverage", "sample", "--peaks", "achievable"], 2, "--peaks"),
+        (["analyze", "sample", "-o", "out", "--catalog", "none.toml"], 3, "none.toml can't be read"),
+        (["report", "sample", "--catalog", "none.toml"], 3, "none.toml can't be read"),
         (["analyze", "--output-dir", "x" * 300], 3, "doesn't exist"),
     ],
 )
@@ -265,6 +273,98 @@ def test_a_hyphen_is_a_trace_on_standard_input(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "category_data" / "norm_fwd_metrics.json").is_file()
 
 
+NOT_LOADED = (
+    "import sys\nfrom normscope.cli import main\n"
+    "try:\n    main(sys.argv[1:])\nexcept SystemExit:\n    pass\n"
+    "print(sorted({m.split('.')[0] for m in sys.modules} & set('pandas matplotlib papermill nbconvert "
+    "nbclient numpy IPython jupyter_client yaml jinja2 markdown_it'.split())))"
+)
+ACME = """\
+[[norm]]
+id = "acme-norm"
+library = "ACME"
+variant = "RMSNorm"
+ops = ["acme::normalize"]
+evidence = "unverified"
+source = "a guess"
+"""
+
+
+def acme_trace(folder: Path) -> Path:
+    """Write a trace with a single op that no row of ours knows."""
+    path = folder / "acme.json"
+    events = [op("acme::normalize", 100, 50), launch(1, 110), kernel(1, 130, 4, name="acme_kernel")]
+    path.write_bytes(as_json(events))
+    return path
+
+
+def test_coverage_prints_all_kernel_time_and_writes_nothing(tmp_path: Path) -> None:
+    trace = normscope.write_sample(tmp_path / "t.json.gz")
+    done = run("coverage", trace, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("All kernel time of t\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["t.json.gz"]
+    piped = subprocess.run(
+        [sys.executable, "-m", "normscope", "coverage", "-"],
+        input=trace.read_bytes(),
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+    )
+    same = done.stdout.replace("time of t\n", "time of standard input\n")
+    assert (piped.returncode, piped.stdout.decode()) == (0, same)
+
+
+def test_coverage_as_json_is_the_file_of_a_run(tmp_path: Path) -> None:
+    done = run("coverage", "sample", "--json", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert run("analyze", "sample", "-o", "out", cwd=tmp_path).returncode == 0
+    assert done.stdout == (tmp_path / "out" / "category_data" / "coverage.json").read_text(encoding="utf-8")
+
+
+def test_coverage_of_a_trace_without_norms_is_printed_and_exits_4(tmp_path: Path) -> None:
+    done = run("coverage", acme_trace(tmp_path), cwd=tmp_path)
+    assert done.returncode == errors.NoNormsError.exit_code
+    assert is_one_sentence(done.stderr)
+    assert "Other ops" in done.stdout
+    bare = tmp_path / "bare.json"
+    bare.write_bytes(as_json([op("aten::layer_norm", 100, 50)]))
+    done = run("coverage", bare, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (errors.NoGpuActivityError.exit_code, "")
+
+
+def test_rows_of_the_user_find_norms_that_the_catalog_does_not_know(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text(ACME, encoding="utf-8")
+    trace = acme_trace(tmp_path)
+    assert run("analyze", trace, "-o", "without", cwd=tmp_path).returncode == 4
+    done = run("analyze", trace, "-o", "with", "--catalog", "own.toml", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "1 norm call fits the row acme-norm, which is unverified" in done.stdout
+    assert "acme::normalize" in (tmp_path / "with/category_data/norm_fwd_ops.csv").read_text()
+    done = run("coverage", trace, "--catalog", "own.toml", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "acme-norm" in done.stdout
+
+
+@pytest.mark.parametrize("option", ["--catalog", "--capture", "--gpu-file"])
+def test_options_for_traces_are_refused_for_a_run_directory(option: str, run_dir: Path) -> None:
+    for words in (("analyze", "-o", run_dir), ("report", run_dir)):
+        done = run(*words, option, "something", cwd=run_dir)
+        assert done.returncode == 2
+        assert option.lstrip("-") in done.stderr.replace("_", "-")
+        assert is_one_sentence(done.stderr)
+
+
+def test_the_coverage_imports_nothing_heavy(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", NOT_LOADED, "coverage", str(acme_trace(tmp_path))],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_prints_a_script(shell: str, tmp_path: Path) -> None:
     done = run("completion", shell, cwd=tmp_path)
@@ -283,14 +383,8 @@ def test_doctor_finds_this_environment_well(tmp_path: Path) -> None:
 
 
 def test_an_analysis_imports_nothing_heavy(run_dir: Path) -> None:
-    code = (
-        "import sys\nfrom normscope.cli import main\n"
-        "try:\n    main(sys.argv[1:])\nexcept SystemExit:\n    pass\n"
-        "print(sorted({m.split('.')[0] for m in sys.modules} & set('pandas matplotlib papermill nbconvert "
-        "nbclient numpy IPython jupyter_client yaml jinja2 markdown_it'.split())))"
-    )
     done = subprocess.run(
-        [sys.executable, "-c", code, "analyze", "-o", str(run_dir)],
+        [sys.executable, "-c", NOT_LOADED, "analyze", "-o", str(run_dir)],
         capture_output=True,
         text=True,
         check=True,

@@ -9,7 +9,6 @@ from normscope.sample.forms import Form
 from normscope.sample.trace import write_sample_trace
 from normscope.sample.truth import Truth, sample_truth
 from normscope.sample.workload import PEAK_HBM_BW_TBS
-from normscope.tracerun.coverage import HELPER, NORM, NORM_UNMODELED, NORM_WITHOUT_OP
 from normscope.tracerun.summary import TOO_SHORT
 from written_run import CATEGORIES, Row, WrittenRun, known, written
 
@@ -52,7 +51,7 @@ def first_shape(row: Row) -> str:
 
 
 def test_every_signature_is_one_row_and_every_row_one_signature(run: WrittenRun) -> None:
-    found = [run.rows.index(row_of(truth, run)) for truth in MODELED]
+    found = [run.rows.index(row_of(truth, run)) for truth in (*MODELED, *FUSED)]
     assert sorted(found) == list(range(len(run.rows)))
 
 
@@ -100,11 +99,13 @@ def test_all_kernel_time_is_accounted_for(run: WrittenRun) -> None:
     direct = sum(truth.calls * truth.duration_us for truth in MODELED)
     helper = sum(truth.calls * truth.helper_us for truth in MODELED)
     fused = sum(truth.total_us for truth in FUSED)
-    count, time_us = run.groups[NORM_UNMODELED]
-    assert run.groups[NORM][1] == pytest.approx(direct)
-    assert run.groups[HELPER][1] == pytest.approx(helper)
+    assert run.groups["explicit"][1] == pytest.approx(direct)
+    assert run.groups["helper_copies"][1] == pytest.approx(helper)
+    count, time_us = run.groups["compiled_fused"]
     assert count == sum(truth.calls for truth in FUSED)
     assert time_us == pytest.approx(fused)
+    (row,) = (row for row in run.rows if row["found_by"] == "compiled")
+    assert known(row, "Kernel Time (µs)_sum") == pytest.approx(fused)
 
 
 def test_the_summary_says_that_it_is_simulated_and_what_the_peaks_are(run: WrittenRun) -> None:
@@ -179,19 +180,18 @@ def test_without_shapes_times_stay_and_bytes_are_unknown(run: WrittenRun, tmp_pa
 
 def test_gpu_only_finds_norms_by_the_names_of_kernels(run: WrittenRun, tmp_path: Path) -> None:
     other = simulated(tmp_path, Form(gpu_only=True))
-    assert other.rows == other.calls == []
-    assert other.summary.has_norms
-    found = other.groups[NORM_WITHOUT_OP][1]
-    known_us = sum(run.groups[group][1] for group in (NORM, NORM_UNMODELED))
+    assert {row["found_by"] for row in other.rows} == {"kernel", "compiled"}
+    found = sum(other.groups[group][1] for group in ("explicit", "compiled_fused"))
+    known_us = sum(run.groups[group][1] for group in ("explicit", "compiled_fused"))
     # kernels of group norm without a norm's word in their name can't be told so
     assert 0.5 * known_us < found <= known_us + 1e-6
-    assert other.summary.coverage.total_us == pytest.approx(run.summary.coverage.total_us)
+    assert other.summary.coverage.all_kernels_us == pytest.approx(run.summary.coverage.all_kernels_us)
 
 
 def test_a_trace_of_2021_gives_the_same_calls_to_a_microsecond(run: WrittenRun, legacy: WrittenRun) -> None:
     assert legacy.summary.resolution_us == 1.0
     assert legacy.summary.call_count == run.summary.call_count
-    kernels = sum(count for count, _ in (run.groups[NORM], run.groups[HELPER]))
+    kernels = run.summary.coverage.count("explicit", "compiled_fused", "helper_copies")
     declared_us = run.summary.norm_us + run.summary.helper_us
     lost_us = declared_us - legacy.summary.norm_us - legacy.summary.helper_us
     assert 0 <= lost_us <= kernels

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from normscope.errors import NormscopeError
 from normscope.sample.trace import sample_trace
-from normscope.tracerun.coverage import HELPER, NORM
 from normscope.tracerun.peaks import GpuChoice
 from trace_inputs import Event, annotation, base_events, kernel, launch, op, whole_document
 from written_run import Row, WrittenRun, known, written_bytes, written_events
@@ -137,7 +136,7 @@ def test_rows_are_what_the_calls_add_up_to(calls: Calls) -> None:
     total_us = sum(sum(times) for *_, times in calls) / 1024
     assert run.summary.call_count == len(run.calls) == len(calls)
     assert sum(known(row, "Kernel Time (µs)_sum") for row in run.rows) == pytest.approx(total_us)
-    assert run.groups[NORM][1] == pytest.approx(total_us)
+    assert run.groups["explicit"][1] == pytest.approx(total_us)
     assert run.summary.timeline.computation_ms == pytest.approx(total_us / 1000)
     expected: dict[tuple[str, str, bool], list[float]] = {}
     moved = {}
@@ -232,7 +231,7 @@ def test_any_one_key_may_be_missing(tmp_path: Path) -> None:
         run = only_own_errors(changed(document, path), tmp_path)
         if len(path) > 1:  # all events but one are still there
             assert run is not None, path
-            assert run.summary.coverage.total_us >= 3 + 7
+            assert run.summary.coverage.all_kernels_us >= 3 + 7
 
 
 JUNK: tuple[object, ...] = (None, True, -1, 1e300, "text", [], {}, [[[]]], 2**70, "\ud800", "1", -0.5)
@@ -263,8 +262,8 @@ def test_a_key_of_the_simulated_trace_may_be_missing(tmp_path: Path) -> None:
 
 def test_helpers_are_part_of_a_call_and_of_the_coverage(tmp_path: Path) -> None:
     run = written_bytes(tmp_path, json.dumps(whole_document()).encode())
-    assert run.groups[HELPER] == (1, 3.0)
-    assert run.groups[NORM] == (2, 12.5 + 7)
+    assert run.groups["helper_copies"] == (1, 3.0)
+    assert run.groups["explicit"] == (2, 12.5 + 7)
     (forward,) = run.table("norm_fwd")
     assert forward["module_paths"] == "LayerNorm_0"
     (backward,) = run.table("norm_bwd")

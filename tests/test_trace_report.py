@@ -19,18 +19,29 @@ from normscope.report.answer import answer_html
 from normscope.report.calls import calls_html, calls_of
 from normscope.report.data_quality import data_quality_html
 from normscope.report.findings_text import category_texts, combined_findings
-from normscope.report.gpu_time import attribution_sentences, gpu_time_html
+from normscope.report.gpu_time import attribution_sentence, gpu_time_html
 from normscope.report.method import method_html
 from normscope.report.notebook import finish, open_report, show_calls, show_gpu_time
 from normscope.report.results import Report, findings_of
 from normscope.report.trace_data import read_trace_data
+from normscope.resources import template_dir
 from normscope.sample.trace import write_sample_trace
 from normscope.trace.timeline import Timeline
 from normscope.trace.times import OVERRUN
 from normscope.tracerun.summary import StepCalls, TraceSummary
 from normscope.tracerun.write import write_trace_run
 from report_inputs import HOSTILE_NAMES, norm_row, report_of, write_run
-from trace_report_inputs import call_times, calls_table, covered, problem, row_of, summary, traced_report
+from trace_report_inputs import (
+    call_times,
+    calls_table,
+    covered,
+    cut_off,
+    fired,
+    problem,
+    row_of,
+    summary,
+    traced_report,
+)
 
 HALF_CENT = 0.0051
 
@@ -133,39 +144,98 @@ def test_a_broken_file_is_one_sentence_that_names_it(tmp_path: Path, file: str, 
 # Where all GPU time went
 
 
+def table_of(html: str, caption: str) -> str:
+    """The body of the table of that caption."""
+    return html.partition(f"{caption}</caption>")[2].partition("</table>")[0]
+
+
 def test_the_shares_of_the_kernel_time_add_up_to_all_of_it(tmp_path: Path) -> None:
     times = covered(
-        norm=1000.0, helper=500.0, unmodeled=250.0, other=6000.0, named=310.0, graph=1500.0, lost=440.0
+        explicit=1000.0,
+        compiled_fused=250.0,
+        eager_decomposed=60.0,
+        unlinked=310.0,
+        helper_copies=500.0,
+        bookkeeping_adds=20.0,
+        not_a_norm_layer=30.0,
+        other_ops=5800.0,
+        other_graph_kernels=1500.0,
+        other_kernels_without_op=440.0,
+        outside_window=90.0,
     )
     html = gpu_time_html(traced_report(tmp_path, found=summary(times)))
-    table = html.partition("What the kernel time belongs to</caption>")[2].partition("</table>")[0]
+    table = table_of(html, "What the kernel time belongs to")
     cells = re.findall(r'<td class="ns-number">([\d,.]+)</td>' * 3, table)
     *parts, whole = [(int(count), float(ms), float(percent)) for count, ms, percent in cells]
-    assert whole == (7, 10.0, 100.0)
-    assert [ms for _, ms, _ in parts] == [1.0, 0.5, 0.25, 6.0, 0.31, 1.5, 0.44]
+    assert whole == (11, 10.0, 100.0)
+    assert [ms for _, ms, _ in parts] == [1.0, 0.25, 0.06, 0.31, 0.5, 0.02, 0.03, 5.8, 1.5, 0.44, 0.09]
     assert sum(percent for *_, percent in parts) == pytest.approx(100.0, abs=HALF_CENT * len(parts))
     grown = [float(share) for share in re.findall(r"flex-grow:([\d.]+)", html)]
     assert sum(grown) == pytest.approx(1.0)
     assert grown[0] == 0.1
+    colours = re.findall(r'<span class="(ns-part-[\w-]+)" style', html)
+    assert len(set(colours)) == len(colours) == 11
+    style = (template_dir() / "components.css").read_text(encoding="utf-8")
+    assert all(f".{colour} {{" in style for colour in colours)
 
 
-def test_the_coverage_sentences_name_what_is_attributed_and_what_is_not() -> None:
-    times = covered(norm=1000.0, helper=500.0, other=8190.0, named=310.0)
-    assert attribution_sentences(times) == [
-        "Norm ops take 15.0% of all kernel time (1.500 of 10.000 ms); "
-        "3.1% could not be attributed to any op.",
-        "3.1% of kernel time lies in kernels with a norm's name that no op launched: "
-        "their time is shown, their efficiency is not known.",
-    ]
+def test_the_coverage_sentence_says_how_the_norms_were_found_and_what_is_open() -> None:
+    times = covered(explicit=1000.0, compiled_fused=500.0, unlinked=310.0, other_ops=8190.0)
+    assert attribution_sentence(times) == (
+        "Norms take 18.1% of all kernel time (1.810 of 10.000 ms): 10.0% by ops and kernel names, 5.0% "
+        "inside compiled kernels (an upper bound), 3.1% with their launch cut off; 3.1% of kernel time could "
+        "not be attributed to an op."
+    )
+    assert attribution_sentence(covered(other_ops=10.0)) == (
+        "No norm was found in 0.010 ms of kernel time; every kernel was attributed to an op."
+    )
 
 
 def test_a_tiny_share_is_not_called_none() -> None:
-    assert "Norm ops take less than 0.1%" in attribution_sentences(covered(norm=0.1, other=1e6))[0]
+    sentence = attribution_sentence(covered(explicit=0.1, other_ops=1e6))
+    assert sentence.startswith("Norms take less than 0.1% of all kernel time")
 
 
 def test_a_trace_whose_kernels_took_no_time_says_so(tmp_path: Path) -> None:
-    html = gpu_time_html(traced_report(tmp_path, found=summary(covered(other=0.0))))
+    html = gpu_time_html(traced_report(tmp_path, found=summary(covered(other_ops=0.0))))
     assert "No kernel took any time." in html
+
+
+def test_each_row_that_fired_is_shown_with_its_evidence(tmp_path: Path) -> None:
+    hostile = "acme<b>|norm"
+    rows = (
+        fired(us=600.0),
+        fired("compiled", 300.0, row="compiled-layer-norm", library="TorchInductor", evidence="source"),
+        fired("kernel", 100.0, row=hostile, library="ACME", evidence="unverified", is_in_timeline=False),
+    )
+    html = gpu_time_html(traced_report(tmp_path, found=summary(rows=rows)))
+    table = table_of(html, "How the norms were found")
+    cells = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in table.split("<tr>")[2:]]
+    assert [[text_of(cell) for cell in row] for row in cells] == [
+        ["layer-norm", "PyTorch", "LayerNorm", "forward", "op", "10", "0.600", "seen in a real trace"],
+        [
+            *("compiled-layer-norm", "TorchInductor", "LayerNorm", "forward", "name of a compiled kernel"),
+            *("10", "0.300", "read in source"),
+        ],
+        [
+            *(hostile, "ACME", "LayerNorm", "forward", "kernel name, launch cut off", "10", "0.100"),
+            "unverified: names or arguments were never checked against a trace or source",
+        ],
+    ]
+    assert "<b>|" not in html
+    assert "docs/catalog.md" in text_of(html)
+    assert "--catalog FILE" in text_of(html)
+
+
+def test_norm_kernels_whose_launch_was_cut_off_have_a_table_of_their_own(tmp_path: Path) -> None:
+    kernels = tuple(cut_off(100.0 - place, f"rms_norm_{place}") for place in range(22))
+    html = gpu_time_html(traced_report(tmp_path, found=summary(cut_off=kernels)))
+    table = table_of(html, "Norm kernels whose launch was cut off, which no other figure holds")
+    rows = [text_of(row) for row in table.split("<tr>")[2:]]
+    assert rows[0] == "rms_norm_0 RMSNorm forward — 1 0.100"
+    assert len(rows) == 21
+    assert rows[-1] == "2 other kernels — — — 2 0.159"  # 80 and 79 µs
+    assert "Norm kernels whose launch" not in gpu_time_html(traced_report(tmp_path / "none"))
 
 
 def test_the_timeline_is_shown_in_ms_and_percent(tmp_path: Path) -> None:
@@ -339,28 +409,28 @@ def test_a_trace_that_breaks_off_says_so_before_anything_else(tmp_path: Path) ->
     ("times", "headline", "advice"),
     [
         (
-            {"other": 900.0, "graph": 50.0, "named": 50.0},
-            "Normalization takes 5.0% of kernel time, told by kernel names alone",
-            "5.0% of kernel time was replayed from captured graphs",
+            {"other_ops": 900.0, "other_graph_kernels": 50.0, "unlinked": 50.0},
+            "Normalization takes 5.0% of kernel time, in kernels whose launch was cut off",
+            "5.0% of kernel time, norms apart, was replayed from captured graphs",
         ),
         (
-            {"named": 100.0, "lost": 300.0},
-            "Normalization takes 25.0% of kernel time, told by kernel names alone",
+            {"unlinked": 100.0, "other_kernels_without_op": 300.0},
+            "Normalization takes 25.0% of kernel time, in kernels whose launch was cut off",
             "ProfilerActivity.CPU",
         ),
         (
-            {"unmodeled": 10.0, "other": 990.0},
-            "Normalization takes 1.0% of kernel time, told by kernel names alone",
-            "without torch.compile",
+            {"other_ops": 990.0},
+            "No normalization found",
+            "none of its 1 kernel has a norm's name. A norm that isn't found gets a row in a file",
         ),
-        ({"other": 990.0}, "No normalization found", "none of its 1 kernel has a norm's name"),
     ],
 )
-def test_a_trace_without_a_norm_op_says_what_its_kernels_say(
+def test_a_trace_without_a_norm_call_says_what_its_kernels_say(
     tmp_path: Path, times: dict[str, float], headline: str, advice: str
 ) -> None:
-    report = traced_report(tmp_path, found=summary(covered(**times), call_count=0))
-    words = text_of(answer_html(report))
+    lost = tuple(cut_off(time_us) for name, time_us in times.items() if name == "unlinked")
+    found = summary(covered(**times), rows=(), cut_off=lost, call_count=0)
+    words = text_of(answer_html(traced_report(tmp_path, found=found)))
     assert headline in words
     assert advice in words
     assert "AMD Instinct MI300X" in words
@@ -371,25 +441,53 @@ def findings_of_trace(report: Report) -> str:
     return combined_findings(report, category_texts(report))
 
 
-def test_the_findings_tell_of_norms_known_by_the_names_of_kernels_alone(tmp_path: Path) -> None:
-    found = summary(covered(named=750.0, unmodeled=250.0, lost=3000.0), call_count=0)
+def test_the_findings_tell_of_norms_whose_launch_was_cut_off(tmp_path: Path) -> None:
+    times = covered(unlinked=1000.0, other_kernels_without_op=3000.0)
+    found = summary(times, rows=(), cut_off=(cut_off(1000.0),), call_count=0)
     text = findings_of_trace(traced_report(tmp_path, found=found))
     assert (
-        "Normalization takes 25.0% of kernel time, told by kernel names alone: 2 kernels, 1.000 ms." in text
-    )
+        "Normalization takes 25.0% of kernel time, in kernels whose launch was cut off. 1 kernel, 1.000 ms."
+    ) in text
     assert "how efficient they are is not known" in text
     assert "No normalization operations found" not in text
 
 
 def test_the_findings_of_a_trace_without_any_norm_say_that_there_is_none(tmp_path: Path) -> None:
-    text = findings_of_trace(traced_report(tmp_path, found=summary(covered(other=9.0), call_count=0)))
+    text = findings_of_trace(
+        traced_report(tmp_path, found=summary(covered(other_ops=9.0), rows=(), call_count=0))
+    )
     assert "No normalization operations found in trace." in text
 
 
-def test_the_findings_tell_of_norm_kernels_that_they_leave_out(tmp_path: Path) -> None:
-    times = covered(norm=1000.0, other=8500.0, unmodeled=500.0)
-    text = findings_of_trace(traced_report(tmp_path, [row_of([1000.0])], found=summary(times)))
-    assert "A further 5.0% of kernel time lies in kernels with a norm's name under ops" in text
+LIMITED = summary(
+    covered(explicit=1000.0, compiled_fused=2000.0, unlinked=500.0, other_ops=6500.0),
+    rows=(
+        fired(us=400.0),
+        fired("kernel", 600.0),
+        fired("compiled", 2000.0),
+        fired("kernel", 500.0, is_in_timeline=False),
+    ),
+    cut_off=(cut_off(500.0),),
+)
+LIMITS = (
+    "20.0% of kernel time lies in norms inside compiled kernels, fused with other work: an upper bound",
+    "6.0% of kernel time lies in norms told by kernel names alone: their time is known, their efficiency is "
+    "not. A norm that isn't found gets a row",
+    "A further 5.0% of kernel time lies in norm kernels whose launch was cut off",
+)
+
+
+def test_what_the_figures_do_not_hold_is_part_of_verdict_and_findings(tmp_path: Path) -> None:
+    report = traced_report(tmp_path, [row_of([1000.0])], found=LIMITED)
+    verdict, findings = text_of(answer_html(report)), findings_of_trace(report)
+    for limit in LIMITS:
+        assert limit in verdict
+        assert limit in findings
+
+
+def test_figures_without_limits_are_given_none(tmp_path: Path) -> None:
+    words = text_of(answer_html(traced_report(tmp_path, [row_of([1000.0])])))
+    assert "of kernel time lies in" not in words
 
 
 @pytest.mark.parametrize("rows", [[], [row_of([1000.0])]])
@@ -400,12 +498,6 @@ def test_the_findings_of_a_trace_that_breaks_off_say_so(
     text = findings_of_trace(traced_report(tmp_path, rows, found=found))
     assert "The trace breaks off. The file ends before the trace does." in text
     assert "1,234 events" in text
-
-
-def test_norm_kernels_that_the_figures_leave_out_are_part_of_the_verdict(tmp_path: Path) -> None:
-    times = covered(norm=1000.0, other=8500.0, unmodeled=500.0)
-    html = answer_html(traced_report(tmp_path, [row_of([1000.0])], found=summary(times)))
-    assert "A further 5.0% of kernel time lies in kernels with a norm&#x27;s name under ops" in html
 
 
 # Calls, method, data quality
@@ -518,12 +610,12 @@ def test_a_simulated_trace_is_called_simulated(simulated: Path, tmp_path: Path) 
     assert open_report(str(simulated), str(tmp_path)).label == "step (simulated)"
 
 
-def test_the_cells_keep_the_two_files_and_the_figure(simulated: Path, tmp_path: Path) -> None:
+def test_the_cells_keep_the_files_of_the_trace_and_the_figure(simulated: Path, tmp_path: Path) -> None:
     report = open_report(str(simulated), str(tmp_path))
     show_gpu_time(report)
     show_calls(report)
     finish(report)
-    for name in ("trace_summary.json", "norm_calls.csv"):
+    for name in ("coverage.json", "trace_summary.json", "norm_calls.csv"):
         source = simulated / "category_data" / name
         assert (tmp_path / "category_data" / name).read_bytes() == source.read_bytes()
     with (tmp_path / "figures" / "call_times.csv").open(encoding="utf-8", newline="") as file:

@@ -8,12 +8,13 @@ from pathlib import Path
 import msgspec
 
 from normscope.analysis.call_times import CallTimes
+from normscope.norms.catalog.rows import How
 from normscope.report.results import Report
 from normscope.report.trace_data import read_trace_data
 from normscope.trace.events import Problem
 from normscope.trace.timeline import Timeline
-from normscope.tracerun import coverage as c
-from normscope.tracerun.coverage import Coverage, Group
+from normscope.tracerun.coverage import TITLES, Coverage, Group
+from normscope.tracerun.found import CutOffKernel, FiredRow
 from normscope.tracerun.summary import FormulaNote, StepCalls, TraceSummary
 from normscope.tracerun.write import CALL_COLUMNS
 from report_inputs import norm_row, report_of, write_run
@@ -33,21 +34,38 @@ TIMELINE = Timeline(
 
 
 def covered(**times_us: float) -> Coverage:
-    """Return a coverage with a kernel for each named group, in the order of the groups."""
-    groups = [Group(what, 1, times_us[name]) for name, what in GROUPS.items() if name in times_us]
-    return Coverage(len(groups), sum(g.time_us for g in groups), tuple(groups))
+    """Return a coverage with a kernel for each named group."""
+    groups: dict[str, Group | tuple[Group, ...]] = {
+        name: Group(int(name in times_us), times_us.get(name, 0.0)) for name in TITLES
+    }
+    fused = times_us.get("compiled_fused")
+    groups["compiled_fused"] = (
+        () if fused is None else (Group(1, fused, how="native_layer_norm in the name"),)
+    )
+    whole = {"all_kernels": len(times_us), "all_kernels_us": sum(times_us.values())}
+    counts = {"recomputed_forward_calls": 0, "unlinked_kernels_of_any_kind": 0}
+    return msgspec.convert(msgspec.to_builtins(groups) | whole | counts, Coverage)
 
 
-GROUPS = {
-    "norm": c.NORM,
-    "helper": c.HELPER,
-    "unmodeled": c.NORM_UNMODELED,
-    "other": c.OTHER_OPS,
-    "named": c.NORM_WITHOUT_OP,
-    "graph": c.GRAPH,
-    "lost": c.WITHOUT_OP,
-    "outside": c.OUTSIDE,
-}
+def fired(found_by: How = "op", us: float = 1000.0, **changes: object) -> FiredRow:
+    """Return a row of the catalog that 10 calls were found by, but for the changes."""
+    usual = FiredRow(
+        row="layer-norm",
+        library="PyTorch",
+        variant="LayerNorm",
+        direction="forward",
+        found_by=found_by,
+        evidence="trace",
+        is_in_timeline=True,
+        calls=10,
+        us=us,
+    )
+    return msgspec.structs.replace(usual, **changes)
+
+
+def cut_off(us: float, name: str = "rms_norm_kernel") -> CutOffKernel:
+    """Return a norm kernel of that time whose launch was cut off."""
+    return CutOffKernel(name=name, variant="RMSNorm", direction="forward", fuses=(), count=1, us=us)
 
 
 def summary(coverage: Coverage | None = None, **changes: object) -> TraceSummary:
@@ -61,7 +79,9 @@ def summary(coverage: Coverage | None = None, **changes: object) -> TraceSummary
         peak_bandwidth_gbps=5300.0,
         achievable_bandwidth_gbps=4269.1,
         timeline=TIMELINE,
-        coverage=coverage or covered(norm=1000.0, other=9000.0),
+        coverage=coverage or covered(explicit=1000.0, other_ops=9000.0),
+        rows=(fired(),),
+        cut_off=(),
         call_count=10,
         recomputed_count=0,
         norm_us=1000.0,

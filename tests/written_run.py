@@ -54,7 +54,13 @@ class WrittenRun(msgspec.Struct, frozen=True):
     @property
     def groups(self) -> dict[str, tuple[int, float]]:
         """Return count and time in µs of each group of the coverage."""
-        return {group.what: (group.count, group.time_us) for group in self.summary.coverage.groups}
+        covered = self.summary.coverage
+        return {name: (covered.count(name), covered.us(name)) for name, _ in covered.groups}
+
+    @property
+    def coverage_file(self) -> dict[str, Any]:
+        """Return the coverage as written."""
+        return self._json("category_data/coverage.json")
 
     @property
     def problems(self) -> dict[str, int]:

@@ -49,9 +49,9 @@ class NormSourceOptions:
     Parameters
     ----------
     catalog
-        File with more rows of the catalog (TOML, see docs/catalog.md).
+        More rows of the catalog: see docs/catalog.md.
     capture
-        Folder of traces taken while the trace's graphs were captured.
+        Folder of traces of the graphs' capture.
     """
 
     catalog: Path | None = None

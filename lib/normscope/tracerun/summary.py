@@ -11,9 +11,9 @@ from normscope.norms.calls import NormCall
 from normscope.norms.formulas import formula
 from normscope.trace.events import Problem, Span
 from normscope.trace.timeline import Timeline
-from normscope.tracerun.coverage import Coverage
+from normscope.tracerun.coverage import COVERAGE_FILE, Coverage
 from normscope.tracerun.examine import Examined
-from normscope.tracerun.found import CutOffKernel, FiredRow, cut_off_kernels, fired_rows
+from normscope.tracerun.found import EVIDENCE, CutOffKernel, FiredRow, cut_off_kernels, fired_rows
 from normscope.tracerun.peaks import TracedGpu
 from normscope.tracerun.signatures import Signature, is_too_short
 
@@ -147,6 +147,16 @@ def trace_notes(summary: TraceSummary) -> Iterator[str]:
     yield summary.gpu_message
     if summary.is_truncated:
         yield "The trace breaks off; the figures are those of what is there."
+    if summary.cut_off:
+        unlinked = summary.coverage.unlinked
+        yield (
+            f"{unlinked.count:,} norm kernels ({unlinked.us / 1e3:,.3f} ms) have their launch outside the "
+            f"trace: {COVERAGE_FILE} alone holds them."
+        )
+    for row in summary.rows:
+        if row.evidence == "unverified":
+            fit = "norm call fits" if row.calls == 1 else "norm calls fit"
+            yield f"{row.calls:,} {fit} the row {row.row}, which is {EVIDENCE[row.evidence]}."
     for problem in summary.problems:
         place = "" if problem.first_offset is None else f", the first at byte {problem.first_offset:,}"
         yield f"{problem.count:,} {problem.what}{place}."
