@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from normscope.analysis.models import (
+    Bound,
     CategoryFinding,
     CategoryMetrics,
     CategorySpecific,
@@ -13,8 +14,11 @@ from normscope.analysis.models import (
     Direction,
     Efficiency,
     EstimateMethod,
+    FoundBy,
     Hardware,
     ImpactEstimate,
+    Kind,
+    Limits,
     Operation,
     Scope,
     Variant,
@@ -43,6 +47,26 @@ class Op:
     is_anomaly: bool = False
     t2_time_ms: float | None = None
     end_to_end_ms: float | None = 100.0
+    kind: Kind = "norm"
+    found_by: FoundBy | UnsetType = UNSET
+    fused_with: tuple[str, ...] = ()
+    is_upper_bound: bool = False
+    bytes_launched: float | None = None
+    limits: Limits | UnsetType = UNSET
+    kernel_name: str = ""
+
+
+def compiled(time_ms: float = 2.0, *fused_with: str, **more: object) -> Op:
+    """Return a norm in a compiler's kernel, fused with an add unless the test says with what."""
+    name = str(more.pop("name", "triton_red_fused_add_native_layer_norm_0"))
+    facts = {"kind": "compiled", "found_by": "compiled", "is_upper_bound": True, "variant": "LayerNorm"}
+    return Op(name=name, time_ms=time_ms, fused_with=fused_with or ("add",), **(facts | more))  # type: ignore[arg-type]  # what a test wants
+
+
+def limits(*bounds: Bound, **figures: float) -> Limits:
+    """Return limits with these bounds and figures."""
+    unknown = dict.fromkeys(field for field in Limits.__struct_fields__ if field != "bounds")
+    return Limits(bounds=bounds, **(unknown | figures))  # type: ignore[arg-type]  # as above
 
 
 def operation(op: Op) -> Operation:
@@ -69,7 +93,7 @@ def operation(op: Op) -> Operation:
         t2_time_ms=op.t2_time_ms if op.t2_time_ms is not None else UNSET,
         library=None,
         launcher_path=None,
-        kernel_name="",
+        kernel_name=op.kernel_name,
         kernel_name_trunc="",
         module_chain=(),
         variant=op.variant,
@@ -77,6 +101,12 @@ def operation(op: Op) -> Operation:
         kernel_time_mean_us=op.mean_us,
         kernel_time_std_us=None,
         bytes_moved_per_call=op.bytes_per_call,
+        kind=op.kind,
+        found_by=op.found_by,
+        fused_with=op.fused_with,
+        is_upper_bound=op.is_upper_bound,
+        bytes_launched_per_call=op.bytes_launched,
+        limits=op.limits,
     )
 
 
@@ -102,6 +132,7 @@ def finding(
         member_count=len(members),
         members=tuple(_estimate(name, index, method) for index, name in enumerate(members)),
         rank=rank,
+        kind="norm",
     )
 
 
@@ -119,6 +150,7 @@ def _estimate(name: str, index: int, method: EstimateMethod) -> ImpactEstimate:
         library=None,
         time_ms=1.0,
         variant="BatchNorm",
+        kind="norm",
         operation_index=index,
     )
 

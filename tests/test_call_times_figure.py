@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from figure_inputs import Op, report
+from figure_inputs import Op, compiled, report
 from normscope.analysis.models import CategoryMetrics
 from normscope.figures import call_times as draw
 from normscope.figures import render_png
@@ -66,3 +66,13 @@ def test_a_hundred_thousand_calls_are_thinned_but_never_their_outliers() -> None
     marks = [np.asarray(line.get_xdata()).size for line in chart.figure.axes[0].get_lines()]
     assert marks == [400, 1, 1]
     assert len(chart.rows) == 100_000
+
+
+def test_calls_of_fused_kernels_are_marked_as_upper_bounds() -> None:
+    reports = (report(compiled(3.0, "addmm", "mul"), Op(time_ms=1.0, found_by="op")),)
+    chart = draw(reports, [call_times(10.0, 10.0, 10.0), call_times(9.0, 9.0, 9.0, index=1)])
+    first, second = (text.get_text() for text in chart.figure.axes[0].get_yticklabels())
+    assert first.endswith("· ≤")
+    assert "≤" not in second
+    assert "upper bound: fused with addmm and mul" in chart.alt
+    assert [row[-2:] for row in chart.rows] == [("yes", "addmm; mul")] * 3 + [("no", None)] * 3

@@ -138,7 +138,7 @@ def test_csv_holds_the_metrics_with_full_names() -> None:
 
 def test_csv_of_the_impact_holds_the_scores_verbatim() -> None:
     found = finding(1, 3.8, 4.44, 5.06, members=["aten::batch_norm", "aten::layer_norm"])
-    header, row = read_csv(render_csv(ALL_FIGURES["impact"]([report(Op(), findings=[found])], 10)))
+    header, row = read_csv(render_csv(ALL_FIGURES["impact"]([report(Op(), Op(), findings=[found])], 10)))
     cells = dict(zip(header, row, strict=True))
     assert cells["impact score (% of end-to-end time)"] == "4.44"
     assert cells["impact score, low (% of end-to-end time)"] == "3.8"

@@ -15,6 +15,7 @@ from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.patches import Rectangle
 
 from figure_inputs import Op, finding, report
+from normscope.analysis.limit_phrases import byte_size
 from normscope.analysis.models import CategoryMetrics, Direction, Variant
 from normscope.figures import (
     ALL_FIGURES,
@@ -27,7 +28,6 @@ from normscope.figures import (
 )
 from normscope.figures.labels import (
     UNDRAWABLE,
-    byte_size,
     drawable,
     duration,
     name_label,

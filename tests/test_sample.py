@@ -18,14 +18,13 @@ CATEGORY = {"forward": "norm_fwd", "backward": "norm_bwd"}
 # A row is named after the op that has a performance model, which here is not the outermost one.
 ROW_NAMES = {"aten::rms_norm": "aten::_fused_rms_norm"}
 ROWS = sample_truth()
-DECLARED = [row for row in ROWS if row.library != "Triton"]  # what a compiled kernel moves isn't declared
 Signature = tuple[str, tuple[int, ...] | None]
 
 
 @pytest.fixture(scope="module")
 def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sample") / "run"
-    summary, (record,) = trace_to_run(make_params({}), folder)
+    summary, (record, *_) = trace_to_run(make_params({}), folder)
     assert (summary.label, summary.is_simulated, summary.has_norms) == (SAMPLE_LABEL, True, True)
     assert record.path == "simulated_step.json"
     return folder
@@ -61,6 +60,10 @@ def test_each_signature_has_its_declared_calls_time_variant_and_efficiency(
         truth.calls,
         truth.variant,
         truth.direction,
+    )
+    assert (operation.is_upper_bound, operation.fused_with if truth.fused_with else ()) == (
+        bool(truth.fused_with),
+        truth.fused_with,
     )
     assert operation.time_ms == pytest.approx(truth.total_us / 1000, abs=0.001)
     assert operation.efficiency.resolved_peak_hbm_bw == PEAK_HBM_BW_TBS

@@ -55,7 +55,7 @@ def test_every_signature_is_one_row_and_every_row_one_signature(run: WrittenRun)
     assert sorted(found) == list(range(len(run.rows)))
 
 
-@pytest.mark.parametrize("truth", MODELED, ids=lambda truth: f"{truth.kind}-{truth.shape}")
+@pytest.mark.parametrize("truth", sample_truth(), ids=lambda truth: f"{truth.kind}-{truth.shape}")
 def test_a_row_is_what_was_declared(truth: Truth, run: WrittenRun) -> None:
     row = row_of(truth, run)
     assert row["op category"] == {"forward": "NORM_fwd", "backward": "NORM_bwd"}[truth.direction]
@@ -106,6 +106,24 @@ def test_all_kernel_time_is_accounted_for(run: WrittenRun) -> None:
     assert time_us == pytest.approx(fused)
     (row,) = (row for row in run.rows if row["found_by"] == "compiled")
     assert known(row, "Kernel Time (µs)_sum") == pytest.approx(fused)
+
+
+@pytest.mark.parametrize("truth", sample_truth(), ids=lambda truth: f"{truth.kind}-{truth.shape}")
+def test_what_bounds_a_row_and_what_it_is_fused_with_are_as_declared(truth: Truth, run: WrittenRun) -> None:
+    row = row_of(truth, run)
+    assert int(row["workgroups"]) == truth.workgroups
+    assert {"under-filled", "cache-resident"} & set(row["limits"].split(" | ")) == truth.bounds
+    assert row["is_upper_bound"] == str(bool(truth.fused_with))
+    if truth.fused_with:
+        assert row["fused_with"] == " | ".join(truth.fused_with)
+
+
+def test_the_sample_shows_bounds_of_each_kind() -> None:
+    assert frozenset[str]().union(*(truth.bounds for truth in sample_truth())) == {
+        "under-filled",
+        "cache-resident",
+    }
+    assert [truth.kind for truth in sample_truth() if truth.fused_with] == ["layer_norm_triton"]
 
 
 def test_the_summary_says_that_it_is_simulated_and_what_the_peaks_are(run: WrittenRun) -> None:

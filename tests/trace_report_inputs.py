@@ -80,6 +80,7 @@ def summary(coverage: Coverage | None = None, **changes: object) -> TraceSummary
         achievable_bandwidth_gbps=4269.1,
         timeline=TIMELINE,
         coverage=coverage or covered(explicit=1000.0, other_ops=9000.0),
+        overheads=(),
         rows=(fired(),),
         cut_off=(),
         call_count=10,

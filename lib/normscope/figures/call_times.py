@@ -11,7 +11,14 @@ from matplotlib.lines import Line2D
 from normscope.analysis.call_times import LEAST_CALLS, CallTimes
 from normscope.analysis.models import CategoryMetrics
 from normscope.figures.chart import Cell, Chart
-from normscope.figures.entries import Entry, entries_of, on_log_axis
+from normscope.figures.entries import (
+    UPPER_BOUND_HEADER,
+    Entry,
+    entries_of,
+    on_log_axis,
+    upper_bound_cells,
+    upper_bound_note,
+)
 from normscope.figures.labels import counted, duration, joined, plain_number
 from normscope.figures.style import (
     ALARM,
@@ -44,6 +51,7 @@ _HEADER = (
     "module",
     "median of the signature (µs)",
     "kind",
+    *UPPER_BOUND_HEADER,
 )
 _NOTE = (
     "One mark per call; the calls of a row in their order, from its top to its bottom. Outlier: longer than "
@@ -139,9 +147,10 @@ def _alt(title: str, rows: Sequence[_Row], shown: Sequence[_Row]) -> str:
     usual = (
         f"The one with the most time, {lead.entry.one_line}, takes {duration(lead.calls.median_us / 1e3)} in "
         f"the median, {duration(min(lead.calls.kernel_us) / 1e3)} at least and "
-        f"{duration(max(lead.calls.kernel_us) / 1e3)} at most."
+        f"{duration(max(lead.calls.kernel_us) / 1e3)} at most{lead.entry.time_remark}."
     )
-    return joined([f"{title}.", drawn, usual, f"{counted(hidden, 'signature')} not drawn." if hidden else ""])
+    missing = f"{counted(hidden, 'signature')} not drawn." if hidden else ""
+    return joined([f"{title}.", drawn, usual, missing])
 
 
 def _draw(title: str, rows: Sequence[_Row]) -> Figure:
@@ -149,14 +158,14 @@ def _draw(title: str, rows: Sequence[_Row]) -> Figure:
     axes = figure.add_subplot()
     for place, row in enumerate(rows):
         _draw_row(axes, place, row)
-    labels = [f"{row.entry.label}\n{row.entry.detail}" for row in rows]
+    labels = [f"{row.entry.label}\n{row.entry.detail}{row.entry.mark}" for row in rows]
     axes.set_yticks(range(len(rows)), labels, linespacing=1.15)
     axes.set_ylim(len(rows) - 0.45, -0.55)
     axes.tick_params(axis="y", length=0)
     times = [time for row in rows for time in row.calls.kernel_us if on_log_axis(time)]
     log_axis(axes.xaxis, (min(times) / 1.15, max(times) * 1.15), "kernel time of a call (µs)", plain_number)
     grid(axes, "x")
-    legend_below(figure, _handles(rows), [_NOTE], columns=4)
+    legend_below(figure, _handles(rows), [_NOTE, upper_bound_note(row.entry for row in rows)], columns=4)
     return settle(figure)
 
 
@@ -223,6 +232,7 @@ def _lines(row: _Row) -> list[tuple[Cell, ...]]:
             *(entry.one_line, entry.operation.name, arguments, entry.category, number + 1, step or None),
             *(*call_times_us, "yes" if recomputed else "no", module or None, calls.median_us),
             "first call" if number == 0 else "outlier" if number in outliers else "usual",
+            *upper_bound_cells(entry),
         )
         for number, (step, call_times_us, recomputed, module) in enumerate(columns)
     ]

@@ -6,18 +6,23 @@ from typing import Any, NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from normscope.analysis.limit_phrases import byte_size, is_cache_resident
 from normscope.analysis.models import CategoryMetrics, Operation
 from normscope.analysis.size_effect import size_effect
 from normscope.figures.chart import Cell, Chart
 from normscope.figures.entries import (
     MAX_EFFICIENCY_PERCENT,
+    UPPER_BOUND_HEADER,
     Entry,
     entries_of,
     identity_cells,
     is_comparative,
     on_log_axis,
+    upper_bound_cells,
+    upper_bound_note,
+    why_above,
 )
-from normscope.figures.labels import byte_size, counted, duration, joined, percent
+from normscope.figures.labels import counted, joined, percent
 from normscope.figures.scatter import Point, draw_points, name_longest
 from normscope.figures.style import (
     ALARM,
@@ -59,6 +64,7 @@ _HEADER = (
     "bytes moved per call (bytes)",
     "{efficiency}",
     "drawn as",
+    *UPPER_BOUND_HEADER,
 )
 
 
@@ -159,7 +165,9 @@ def _title(points: Sequence[Point], wording: _Wording) -> str:
     sound = [point for point in points if not point.is_anomaly]
     if not sound:
         whose = "The one operation claims" if len(points) == 1 else f"All {len(points):,} operations claim"
-        return f"{whose} more than 110% of the roofline: check peaks and byte counts"
+        in_cache = all(is_cache_resident(point.entry.operation) for point in points)
+        why = "the bytes of a call fit the last-level cache" if in_cache else "check peaks and byte counts"
+        return f"{whose} more than 110% of the roofline: {why}"
     by_direction: dict[str, list[Operation]] = {}
     for point in sound:
         by_direction.setdefault(point.entry.operation.direction, []).append(point.entry.operation)
@@ -197,19 +205,20 @@ def _alt(title: str, points: Sequence[Point], entries: Sequence[Entry], wording:
     if not points:
         return f"{title}: {_why_nothing(entries)}"
     first = points[0]
-    who = f"{first.entry.one_line} ({duration(first.entry.weight_ms)})"
+    who = f"{first.entry.one_line} ({first.entry.time_text}){first.entry.time_remark}"
     reached = percent(_efficiency(first))
     longest = f"The longest, {who}, moves {byte_size(first.x)} per call and stands at {reached}."
     return joined([f"{title}.", longest, *_notes(points, entries, wording)])
 
 
 def _notes(points: Sequence[Point], entries: Sequence[Entry], wording: _Wording) -> list[str]:
-    hollow = [_efficiency(point) for point in points if point.is_anomaly]
+    hollow = [point for point in points if point.is_anomaly]
+    most = max(map(_efficiency, hollow), default=0.0)
     beyond = [_efficiency(point) for point in points if point.remark and not point.is_anomaly]
     missing = len(entries) - len(points)
     return [
-        f"Hollow: {counted(len(hollow), 'operation')} above 110% (up to {percent(max(hollow))}), "
-        "a fault of peak or byte count, not a success."
+        f"Hollow: {counted(len(hollow), 'operation')} above 110% (up to {percent(most)}), "
+        f"{why_above([point.entry for point in hollow])}."
         if hollow
         else "",
         f"At the top edge: {counted(len(beyond), 'operation')} above {wording.limit:.0f}% "
@@ -219,6 +228,7 @@ def _notes(points: Sequence[Point], entries: Sequence[Entry], wording: _Wording)
         f"Not drawn: {counted(missing, 'operation')} without an efficiency or a byte count."
         if missing
         else "",
+        upper_bound_note(point.entry for point in points),
     ]
 
 
@@ -261,4 +271,5 @@ def _row(entry: Entry, point: Point | None) -> tuple[Cell, ...]:
         operation.bytes_moved_per_call,
         operation.efficiency.efficiency_percent,
         "not drawn" if point is None else "hollow" if point.is_anomaly else "filled",
+        *upper_bound_cells(entry),
     )

@@ -1,13 +1,19 @@
 """The operations of several metrics files as one list, each with a label that no other has."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from msgspec import UNSET
+
+from normscope.analysis.limit_phrases import is_cache_resident
 from normscope.analysis.models import CategoryMetrics, Operation, Scope
-from normscope.figures.labels import name_label, number_duplicates
+from normscope.analysis.upper_bound import MARK, bounded, sum_words, upper_bound_words
+from normscope.figures.labels import drawable, duration, name_label, number_duplicates
 
 _DETAIL_WIDTH = 30
 MAX_EFFICIENCY_PERCENT = 110.0
+UPPER_BOUND_HEADER = ("is_upper_bound", "fused_with")
+NAMED_IN_NOTE = 4
 _LEAST_ON_AXIS, _MOST_ON_AXIS = 1e-12, 1e18
 
 
@@ -37,6 +43,22 @@ class Entry:
     def weight_ms(self) -> float:
         """The time to weigh with, in ms; 0 where it isn't known."""
         return self.time_ms or 0.0
+
+    @property
+    def time_text(self) -> str:
+        """The time with its unit, marked where it is an upper bound."""
+        return bounded(self.operation, duration(self.weight_ms))
+
+    @property
+    def time_remark(self) -> str:
+        """Why the time is an upper bound, to follow it in brackets; empty where it is not."""
+        why = upper_bound_words(self.operation)
+        return f" ({drawable(why)})" if why else ""
+
+    @property
+    def mark(self) -> str:
+        """The mark of an upper bound, to follow the detail; empty where the time is the norm's own."""
+        return f" · {MARK}" if self.operation.is_upper_bound else ""
 
     @property
     def one_line(self) -> str:
@@ -91,6 +113,39 @@ def identity_cells(entry: Entry) -> tuple[str | None, ...]:
         operation.direction,
         entry.category,
     )
+
+
+def upper_bound_cells(entry: Entry) -> tuple[str | None, ...]:
+    """Return whether the time is an upper bound and all that is fused: the cells of ``UPPER_BOUND_HEADER``.
+
+    They are empty where the input doesn't tell.
+    """
+    operation = entry.operation
+    if operation.found_by is UNSET:
+        return None, None
+    return "yes" if operation.is_upper_bound else "no", "; ".join(operation.fused_with) or None
+
+
+def upper_bound_note(entries: Iterable[Entry]) -> str:
+    """Return what the mark of an upper bound means, empty where no entry has one."""
+    words = drawable(upper_bound_words(*(entry.operation for entry in entries), named=NAMED_IN_NOTE))
+    return f"{MARK} {words}; the data name all." if words else ""
+
+
+def upper_bound_sum(entries: Iterable[Entry]) -> str:
+    """Return how much of the whole time is an upper bound, as a sentence; empty where none is."""
+    words = sum_words(entry.operation for entry in entries)
+    return f"In the normalization time: {words}." if words else ""
+
+
+def why_above(anomalies: Sequence[Entry]) -> str:
+    """Return why operations are above the roofline: no error where their bytes fit the last-level cache."""
+    cached = sum(is_cache_resident(entry.operation) for entry in anomalies)
+    if not cached:
+        return "a fault of peak or byte count, not a success"
+    if cached == len(anomalies):
+        return "no error, the bytes of a call fit the last-level cache"
+    return f"a fault of peak or byte count, but for {cached:,} with bytes that fit the last-level cache"
 
 
 def on_log_axis(value: float | None) -> float | None:

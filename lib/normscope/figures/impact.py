@@ -8,11 +8,21 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
+from msgspec import UNSET
 
-from normscope.analysis.models import CategoryFinding, CategoryMetrics
+from normscope.analysis.models import CategoryFinding, CategoryMetrics, Operation
+from normscope.analysis.upper_bound import MARK, fused_with, upper_bound_words
 from normscope.figures.chart import Cell, Chart
-from normscope.figures.entries import is_comparative
-from normscope.figures.labels import counted, joined, name_label, number_duplicates, percent, percent_range
+from normscope.figures.entries import NAMED_IN_NOTE, UPPER_BOUND_HEADER, is_comparative
+from normscope.figures.labels import (
+    counted,
+    drawable,
+    joined,
+    name_label,
+    number_duplicates,
+    percent,
+    percent_range,
+)
 from normscope.figures.style import (
     BLACK,
     PALE,
@@ -46,6 +56,7 @@ _HEADER = (
     "impact score (% of end-to-end time)",
     "impact score, low (% of end-to-end time)",
     "impact score, high (% of end-to-end time)",
+    *UPPER_BOUND_HEADER,
 )
 
 
@@ -58,6 +69,7 @@ class _Bar:
     mid: float
     high: float
     is_heuristic: bool = False
+    is_upper_bound: bool = False
     is_rest: bool = False
 
 
@@ -81,24 +93,49 @@ def impact(reports: Sequence[CategoryMetrics], top_n: int = 10) -> Chart:
         key=lambda pair: -pair[1].impact_score,
     )
     labels = _labels(reports, pairs)
-    bars = [_bar(label, finding) for label, (_, finding) in zip(labels, pairs, strict=True)]
+    operations = [_operations(*pair) for pair in pairs]
+    bars = [_bar(*parts) for parts in zip(labels, (finding for _, finding in pairs), operations, strict=True)]
     title = _title(bars, reports)
+    note = _upper_bound_note([operation for members in operations for operation in members])
     with plain_settings():
         shown = _with_rest(bars, max(1, min(top_n, MAX_BARS)))
         figure = (
-            _draw(title, shown, _lacking(reports)) if bars else message_figure(title, _why_nothing(reports))
+            _draw(title, shown, _lacking(reports), note)
+            if bars
+            else message_figure(title, _why_nothing(reports))
         )
-    rows = tuple(_row(bar.label, *pair) for bar, pair in zip(bars, pairs, strict=True))
-    return Chart(NAME, title, _alt(title, bars, reports), figure, _HEADER, rows)
+    rows = tuple(
+        (*_row(bar.label, *pair), *_upper_bound_cells(members))
+        for bar, pair, members in zip(bars, pairs, operations, strict=True)
+    )
+    return Chart(NAME, title, _alt(title, bars, reports, note), figure, _HEADER, rows)
 
 
-def _bar(label: str, finding: CategoryFinding) -> _Bar:
+def _operations(report: CategoryMetrics, finding: CategoryFinding) -> list[Operation]:
+    return [report.operations[member.operation_index] for member in finding.members]
+
+
+def _upper_bound_note(operations: Sequence[Operation]) -> str:
+    words = drawable(upper_bound_words(*operations, named=NAMED_IN_NOTE))
+    return f"({MARK}) gain of kernels whose time is an {words}; the data name all." if words else ""
+
+
+def _upper_bound_cells(operations: Sequence[Operation]) -> tuple[str | None, ...]:
+    """Return the cells of ``UPPER_BOUND_HEADER`` of a finding; empty where the input doesn't tell."""
+    if all(operation.found_by is UNSET for operation in operations):
+        return None, None
+    is_marked = any(operation.is_upper_bound for operation in operations)
+    return "yes" if is_marked else "no", "; ".join(fused_with(operations)) or None
+
+
+def _bar(label: str, finding: CategoryFinding, operations: Sequence[Operation]) -> _Bar:
     return _Bar(
         label,
         finding.impact_score_low,
         finding.impact_score,
         finding.impact_score_high,
         finding.estimate_method == "heuristic",
+        any(operation.is_upper_bound for operation in operations),
     )
 
 
@@ -132,7 +169,17 @@ def _with_rest(bars: Sequence[_Bar], top_n: int) -> list[_Bar]:
         sum(bar.mid for bar in rest),
         sum(bar.high for bar in rest),
     )
-    return [*shown, _Bar(counted(len(rest), "other finding"), low, mid, high, is_rest=True)]
+    return [
+        *shown,
+        _Bar(
+            counted(len(rest), "other finding"),
+            low,
+            mid,
+            high,
+            is_upper_bound=any(bar.is_upper_bound for bar in rest),
+            is_rest=True,
+        ),
+    ]
 
 
 def _title(bars: Sequence[_Bar], reports: Sequence[CategoryMetrics]) -> str:
@@ -161,17 +208,17 @@ def _why_nothing(reports: Sequence[CategoryMetrics]) -> str:
     )
 
 
-def _alt(title: str, bars: Sequence[_Bar], reports: Sequence[CategoryMetrics]) -> str:
+def _alt(title: str, bars: Sequence[_Bar], reports: Sequence[CategoryMetrics], upper_bound: str) -> str:
     if not bars:
         return f"{title}. {_why_nothing(reports)}"
     first = bars[0]
     largest = (
-        f"The largest is {first.label.replace(chr(10), ', ')}: {percent(first.mid)}, "
+        f"The largest is {first.label.replace(chr(10), ', ')}: {percent(first.mid)}{_mark(first)}, "
         f"between {percent(first.low)} and {percent(first.high)}."
     )
     guessed = sum(1 for bar in bars if bar.is_heuristic)
     note = f"{counted(guessed, 'estimate')} without {_lacking(reports)}, from the share of time alone."
-    return joined([f"{title}.", largest, note if guessed else ""])
+    return joined([f"{title}.", largest, note if guessed else "", upper_bound])
 
 
 def _lacking(reports: Sequence[CategoryMetrics]) -> str:
@@ -180,7 +227,7 @@ def _lacking(reports: Sequence[CategoryMetrics]) -> str:
     return "a performance model" if known else "the peak of the GPU"
 
 
-def _draw(title: str, bars: Sequence[_Bar], lacking: str) -> Figure:
+def _draw(title: str, bars: Sequence[_Bar], lacking: str, note: str) -> Figure:
     figure = new_figure(title, 2.1 + 0.55 * len(bars))
     axes = figure.add_subplot()
     for place, bar in enumerate(bars):
@@ -198,14 +245,18 @@ def _draw(title: str, bars: Sequence[_Bar], lacking: str) -> Figure:
     axes.set_xlabel("impact score (% of end-to-end time)")
     axes.tick_params(axis="y", length=0)
     grid(axes, "x")
-    legend_below(figure, _handles(bars, lacking), columns=1)
+    legend_below(figure, _handles(bars, lacking), [note], columns=1)
     return settle(figure)
+
+
+def _mark(bar: _Bar) -> str:
+    return f" ({MARK})" if bar.is_upper_bound else ""
 
 
 def _write_values(axes: Axes, bars: Sequence[_Bar]) -> None:
     for place, bar in enumerate(bars):
         axes.annotate(
-            percent(bar.mid),
+            f"{percent(bar.mid)}{_mark(bar)}",
             (bar.high, place),
             xytext=(8, 0),
             textcoords="offset points",

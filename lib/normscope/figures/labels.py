@@ -114,7 +114,6 @@ def percent_range(low: float, high: float) -> str:
 
 
 _TIME_UNITS = ((1000.0, 1e-3, "s"), (1.0, 1.0, "ms"), (0.0, 1e3, "µs"))
-_BYTE_UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (0.0, "B"))
 
 
 def duration(time_ms: float) -> str:
@@ -127,18 +126,6 @@ def duration(time_ms: float) -> str:
     """
     factor, unit = next((f, u) for least, f, u in _TIME_UNITS if time_ms >= least)
     return f"{time_ms * factor:.3g} {unit}"
-
-
-def byte_size(size_bytes: float) -> str:
-    """Return a number of bytes in the decimal unit that reads best.
-
-    Examples
-    --------
-    >>> byte_size(1e6), byte_size(77_100_000)
-    ('1 MB', '77.1 MB')
-    """
-    least, unit = next((n, u) for n, u in _BYTE_UNITS if size_bytes >= n)
-    return f"{size_bytes / (least or 1):.3g} {unit}"
 
 
 def plain_number(value: float) -> str:

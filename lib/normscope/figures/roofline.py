@@ -2,10 +2,21 @@
 
 from collections.abc import Sequence
 
+from normscope.analysis.limit_phrases import is_cache_resident
 from normscope.analysis.models import CategoryMetrics
 from normscope.figures.chart import Cell, Chart
-from normscope.figures.entries import Entry, entries_of, identity_cells, is_comparative, total_ms
-from normscope.figures.labels import counted, duration, joined, percent, plain_number, significant
+from normscope.figures.entries import (
+    UPPER_BOUND_HEADER,
+    Entry,
+    entries_of,
+    identity_cells,
+    is_comparative,
+    total_ms,
+    upper_bound_cells,
+    upper_bound_note,
+    why_above,
+)
+from normscope.figures.labels import counted, joined, percent, plain_number, significant
 from normscope.figures.roofline_axes import draw_roofline
 from normscope.figures.roofs import (
     achieved_tflops,
@@ -25,6 +36,7 @@ _BANDS = (
     (float("inf"), "runs at 60% or more of the roofline"),
 )
 _ABOVE = "claims more than the roofline allows: check peaks and byte counts"
+_IN_CACHE = "runs above the roofline of memory: the bytes of a call fit the last-level cache"
 _UNMODELED = "has no performance model, so no place here"
 _HEADER = (
     "label",
@@ -42,6 +54,7 @@ _HEADER = (
     "compute spec",
     "share of the roofline (%)",
     "drawn as",
+    *UPPER_BOUND_HEADER,
 )
 
 
@@ -102,7 +115,7 @@ def _title(points: Sequence[Point], entries: Sequence[Entry], comparative: bool)
 
 def _group(point: Point) -> str:
     if point.is_anomaly:
-        return _ABOVE
+        return _IN_CACHE if is_cache_resident(point.entry.operation) else _ABOVE
     return next(words for limit, words in _BANDS if roof_percent(point) < limit)
 
 
@@ -112,7 +125,7 @@ def _alt(title: str, points: Sequence[Point], entries: Sequence[Entry]) -> str:
     memory = sum(1 for p in points if is_left_of_ridge(p))
     first = points[0]
     longest = (
-        f"The longest, {first.entry.one_line} ({duration(first.entry.weight_ms)}), reaches "
+        f"The longest, {first.entry.one_line} ({first.entry.time_text}){first.entry.time_remark}, reaches "
         f"{plain_number(float(f'{first.y:.3g}'))} TFLOP/s at {plain_number(first.x)} FLOP/byte."
     )
     drawn = counted(len(points), "drawn operation")
@@ -121,16 +134,16 @@ def _alt(title: str, points: Sequence[Point], entries: Sequence[Entry]) -> str:
 
 
 def _notes(points: Sequence[Point], entries: Sequence[Entry]) -> list[str]:
-    hollow = sum(1 for point in points if point.is_anomaly)
+    hollow = [point.entry for point in points if point.is_anomaly]
     missing = len(entries) - len(points)
     no_ceiling = all((roof := roof_of(p.entry)) is None or roof.compute_tflops is None for p in points)
     return [
-        f"Hollow: {counted(hollow, 'operation')} above the roofline, "
-        "a fault of peak or byte count, not a success."
+        f"Hollow: {counted(len(hollow), 'operation')} above the roofline, {why_above(hollow)}."
         if hollow
         else "",
         f"Not drawn: {counted(missing, 'operation')} without a performance model." if missing else "",
         "The compute peak isn't known." if no_ceiling else "",
+        upper_bound_note(point.entry for point in points),
     ]
 
 
@@ -148,4 +161,5 @@ def _row(entry: Entry, point: Point | None) -> tuple[Cell, ...]:
         efficiency.compute_spec,
         significant(roof_percent(point)) if point else None,
         "not drawn" if point is None else "hollow" if point.is_anomaly else "filled",
+        *upper_bound_cells(entry),
     )

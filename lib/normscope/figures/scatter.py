@@ -8,7 +8,6 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 
 from normscope.figures.entries import Entry
-from normscope.figures.labels import duration
 from normscope.figures.style import ALARM, DIRECTIONS, GREY, VARIANTS
 
 NAMED_POINTS = 4
@@ -79,7 +78,7 @@ def name_longest(axes: Axes, points: Sequence[Point], column: float, top: float 
     for point, height in zip(named, spread(wanted, _LINE_HEIGHT, top), strict=True):
         entry = point.entry
         axes.annotate(
-            f"{entry.label}\n{entry.detail}, {duration(entry.weight_ms)}{point.remark}",
+            f"{entry.label}\n{entry.detail}, {entry.time_text}{point.remark}",
             xy=(point.x, point.y),
             xytext=(column, height),
             textcoords="axes fraction",

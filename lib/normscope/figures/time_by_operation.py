@@ -7,14 +7,19 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from normscope.analysis.models import CategoryMetrics
+from normscope.analysis.upper_bound import AT_MOST
 from normscope.figures.chart import Cell, Chart
 from normscope.figures.entries import (
+    UPPER_BOUND_HEADER,
     Entry,
     end_to_end_ms,
     entries_of,
     identity_cells,
     is_comparative,
     total_ms,
+    upper_bound_cells,
+    upper_bound_note,
+    upper_bound_sum,
 )
 from normscope.figures.labels import counted, duration, joined, percent
 from normscope.figures.style import (
@@ -46,6 +51,7 @@ _HEADER = (
     "share of end-to-end time (%)",
     "trace 2 kernel time (ms)",
     "drawn as",
+    *UPPER_BOUND_HEADER,
 )
 
 
@@ -95,7 +101,7 @@ def _title(
     if not timed:
         return "There is no normalization time to show"
     share = f", {percent(100 * all_ms / end_to_end)} of end-to-end time" if end_to_end else ""
-    amount = f"({duration(all_ms)}{' in trace 1' if comparative else ''}{share})"
+    amount = f"({_mark(timed)}{duration(all_ms)}{' in trace 1' if comparative else ''}{share})"
     if count == 1:
         return f"One operation takes all the normalization time {amount}"
     few = _fewest_for_half(timed)
@@ -119,8 +125,8 @@ def _alt(title: str, timed: Sequence[Entry], count: int) -> str:
         return f"{title}."
     first = timed[0]
     subject = "The longest is" if len(timed) > 1 else "It is"
-    longest = f"{subject} {first.one_line} with {duration(first.weight_ms)}."
-    return joined([f"{title}.", longest, _missing(count - len(timed))])
+    longest = f"{subject} {first.one_line} with {first.time_text}{first.time_remark}."
+    return joined([f"{title}.", upper_bound_sum(timed), longest, _missing(count - len(timed))])
 
 
 def _missing(number: int) -> str:
@@ -152,7 +158,8 @@ def _draw(
     grid(axes, "x")
     beside = "Beside each bar: kernel time and its share of end-to-end time." if end_to_end else ""
     handles = bar_handles(entry.operation.variant for entry in shown) + trace_2
-    legend_below(figure, handles, [beside, _missing(count - len(timed))])
+    notes = [beside, upper_bound_note(timed), upper_bound_sum(timed), _missing(count - len(timed))]
+    legend_below(figure, handles, notes)
     return settle(figure)
 
 
@@ -163,10 +170,16 @@ def _write_values(axes: Axes, bars: Sequence[Entry | Sequence[Entry]], end_to_en
         share = f" · {percent(100 * value / end_to_end)}" if end_to_end else ""
         ends.append(max(value, (_trace_2_ms(bar) or 0.0) if isinstance(bar, Entry) else 0.0))
         axes.annotate(
-            f"{duration(value)}{share}", (ends[-1], place), xytext=(6, 0), textcoords="offset points",
-            va="center", fontsize=11,
+            f"{_mark(bar)}{duration(value)}{share}", (ends[-1], place), xytext=(6, 0),
+            textcoords="offset points", va="center", fontsize=11,
         )  # fmt: skip
     axes.set_xlim(0, 1.35 * max(ends))
+
+
+def _mark(bar: Entry | Sequence[Entry]) -> str:
+    """Return the mark of an upper bound, for a bar that holds one."""
+    entries = [bar] if isinstance(bar, Entry) else bar
+    return AT_MOST if any(entry.operation.is_upper_bound for entry in entries) else ""
 
 
 def _trace_2_ms(entry: Entry) -> float | None:
@@ -193,4 +206,5 @@ def _row(entry: Entry, total: float, drawn: str) -> tuple[Cell, ...]:
         operation.percent_of_total,
         _trace_2_ms(entry),
         drawn,
+        *upper_bound_cells(entry),
     )

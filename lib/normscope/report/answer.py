@@ -13,7 +13,7 @@ from normscope.report.findings_text import (
     pattern_of_run,
 )
 from normscope.report.key_figures import key_figures
-from normscope.report.operations import EFFICIENCY_TITLES, arguments, efficiency, operation_name
+from normscope.report.operations import EFFICIENCY_TITLES, arguments, efficiency, operation_name, time_ms
 from normscope.report.results import (
     LocatedFinding,
     LocatedOperation,
@@ -157,7 +157,7 @@ def _worst_cells(located: LocatedOperation, estimate: ImpactEstimate) -> tuple[s
     return (
         operation_name(operation),
         arguments(operation),
-        number(operation.time_ms, 3),
+        time_ms(operation),
         efficiency(operation),
         f"{number(estimate.impact_score)} ({number(estimate.impact_score_low)}–"
         f"{number(estimate.impact_score_high)})",

@@ -3,6 +3,8 @@
 import msgspec
 
 from normscope.analysis.models import Operation
+from normscope.analysis.upper_bound import sum_words
+from normscope.escape import html_text
 from normscope.report.results import Report, analyzed, operations_of
 from normscope.report.tables import Column, Html, Row, number, table
 
@@ -18,13 +20,14 @@ _COLUMNS = (
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
-    """The kernel time of one norm variant in one direction."""
+    """The kernel time of one norm variant in one direction; ``upper_bound`` says which part is one."""
 
     direction: str
     variant: str
     signatures: int
     calls: int
     time_ms: float
+    upper_bound: str
 
 
 def shares(report: Report) -> tuple[Share, ...]:
@@ -39,6 +42,7 @@ def shares(report: Report) -> tuple[Share, ...]:
             signatures=len(members),
             calls=sum(member.count for member in members),
             time_ms=sum(member.time_ms for member in members),
+            upper_bound=sum_words(members),
         )
         for (direction, variant), members in groups.items()
     )
@@ -61,7 +65,7 @@ def breakdown_html(report: Report) -> Html:
                 share.variant,
                 f"{share.signatures:,}",
                 f"{share.calls:,}",
-                number(share.time_ms, 3),
+                _time(share),
                 number(_percent(share.time_ms, all_ms), 1),
                 number(_percent(share.time_ms, end_to_end_ms)),
             )
@@ -69,6 +73,11 @@ def breakdown_html(report: Report) -> Html:
         for share in groups
     ]
     return table("Kernel time by direction and variant", _COLUMNS, rows)
+
+
+def _time(share: Share) -> Html:
+    part = f'<span class="ns-sub">of which {html_text(share.upper_bound)}</span>' if share.upper_bound else ""
+    return Html(f"{number(share.time_ms, 3)}{part}")
 
 
 def _percent(part: float, whole: float | None) -> float | None:

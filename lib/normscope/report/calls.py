@@ -5,7 +5,7 @@ from statistics import fmean
 
 from normscope.analysis.call_times import CallTimes, norm_bandwidth_tbs
 from normscope.escape import MISSING, html_text, shorten
-from normscope.report.operations import MAX_ROWS, arguments, listed_operations, operation_name
+from normscope.report.operations import MAX_ROWS, arguments, listed_operations, marked, operation_name
 from normscope.report.results import LocatedOperation, Report, operation_anchor, operations_of
 from normscope.report.tables import Cell, Column, Html, Row, count_of, folded, link, number, paragraph, table
 
@@ -65,18 +65,19 @@ def _table(caption: str, called: Sequence[Called], listed: frozenset[str]) -> Ht
 
 
 def _cells(each: LocatedOperation, calls: CallTimes, listed: frozenset[str]) -> tuple[Cell, ...]:
-    bandwidth = norm_bandwidth_tbs(calls, each.operation.bytes_moved_per_call)
+    operation = each.operation
+    bandwidth = norm_bandwidth_tbs(calls, operation.bytes_moved_per_call)
     return (
         _operation(each, listed),
-        arguments(each.operation),
+        arguments(operation),
         f"{len(calls.kernel_us):,}",
-        number(calls.median_us, 1),
-        number(min(calls.kernel_us), 1),
-        number(max(calls.kernel_us), 1),
+        marked(operation, number(calls.median_us, 1)),
+        marked(operation, number(min(calls.kernel_us), 1)),
+        marked(operation, number(max(calls.kernel_us), 1)),
         number(calls.first_factor),
         MISSING if calls.outlier_limit_us is None else f"{len(calls.outliers):,}",
         f"{sum(calls.is_recomputed):,}",
-        number(fmean(calls.norm_us), 1),
+        marked(operation, number(fmean(calls.norm_us), 1)),
         number(fmean(calls.helper_us), 1),
         number(bandwidth),
         _modules(calls.modules),

@@ -29,6 +29,8 @@ def _share_card(figures: KeyFigures) -> Html:
     detail = f"{number(figures.time_ms, 2)} ms; end-to-end time not known"
     if figures.end_to_end_ms is not None:
         detail = f"{number(figures.time_ms, 2)} of {number(figures.end_to_end_ms, 2)} ms"
+    if figures.upper_bound:
+        detail += f"; of which {figures.upper_bound}"
     return _card("Share of GPU time", percent(figures.share_percent, 1), detail)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import UNSET
 
+from normscope.analysis.limit_phrases import is_cache_resident
 from normscope.analysis.models import CategoryMetrics
 from normscope.escape import html_text, shorten
 from normscope.report.operations import listed_operations
@@ -13,9 +14,16 @@ from normscope.report.trace_quality import trace_quality_html
 
 _MAX_NAMED = 20
 _NAME_WIDTH = 80
+_UNVERIFIED = "No trace and no source code confirms the rule; look at the kernels before you act on them."
 ANOMALY_CAUSES = (
     "More than 110% of the roofline is not possible. Probable causes: the data stayed in a cache, the bytes "
     "or FLOPs of the performance model are too high for this kernel, or the peak in the metadata is too low."
+)
+
+
+IN_CACHE = (
+    "that is no error of measurement: the bytes of a call fit the last-level cache, so the peak of memory "
+    "does not bound them"
 )
 
 
@@ -47,7 +55,7 @@ def _category_html(place: int, metrics: CategoryMetrics, listed: frozenset[str])
 def _points(place: int, metrics: CategoryMetrics, listed: frozenset[str]) -> Iterator[Cell]:
     quality = metrics.data_quality
     for title, indexes, explanation in (
-        ("above 110% of the roofline (anomaly)", quality.anomalies, ANOMALY_CAUSES),
+        ("above 110% of the roofline (anomaly)", quality.anomalies, _why_above(metrics)),
         (
             "with high variance between calls",
             quality.high_variance,
@@ -63,6 +71,7 @@ def _points(place: int, metrics: CategoryMetrics, listed: frozenset[str]) -> Ite
             quality.operations_without_efficiency,
             _why_no_efficiency(metrics),
         ),
+        ("found by an unverified rule", _unverified(metrics), _UNVERIFIED),
     ):
         if indexes:
             names = _named(place, metrics, indexes, listed)
@@ -72,6 +81,21 @@ def _points(place: int, metrics: CategoryMetrics, listed: frozenset[str]) -> Ite
         columns = ", ".join(f"<code>{html_text(column)}</code>" for column in quality.missing_columns)
         yield Html(f"<strong>Columns missing from the operations table</strong>: {columns}.")
     yield from quality.notes
+
+
+def _why_above(metrics: CategoryMetrics) -> str:
+    """Return the causes of anomalies: for what fits the last-level cache it is no error."""
+    anomalies = metrics.data_quality.anomalies
+    cached = sum(is_cache_resident(metrics.operations[index]) for index in anomalies)
+    if not cached:
+        return ANOMALY_CAUSES
+    if cached == len(anomalies):
+        return f"{IN_CACHE[:1].upper()}{IN_CACHE[1:]}."
+    return f"{ANOMALY_CAUSES} For {cached:,} of them {IN_CACHE}."
+
+
+def _unverified(metrics: CategoryMetrics) -> tuple[int, ...]:
+    return tuple(i for i, op in enumerate(metrics.operations) if op.evidence == "unverified")
 
 
 def _why_no_efficiency(metrics: CategoryMetrics) -> str:

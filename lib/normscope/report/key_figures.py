@@ -6,6 +6,7 @@ import msgspec
 from msgspec import UNSET
 
 from normscope.analysis.models import CategoryMetrics
+from normscope.analysis.upper_bound import sum_words
 from normscope.report.results import LocatedOperation, Report, analyzed, findings_of, operations_of
 
 
@@ -30,9 +31,13 @@ class Gain(msgspec.Struct, frozen=True):
 
 
 class KeyFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """The figures of the first screen; ``None`` where the input does not tell."""
+    """The figures of the first screen; ``None`` where the input does not tell.
+
+    ``upper_bound`` says which part of the time is an upper bound, empty for none.
+    """
 
     time_ms: float
+    upper_bound: str
     trace2_time_ms: float | None
     end_to_end_ms: float | None
     share_percent: float | None
@@ -54,6 +59,7 @@ def key_figures(report: Report) -> KeyFigures:
     end_to_end_ms = next((m.hardware.end_to_end_ms for m in categories if m.hardware.end_to_end_ms), None)
     return KeyFigures(
         time_ms=sum(m.total_time_ms for m in categories),
+        upper_bound=sum_words(each.operation for each in operations),
         trace2_time_ms=_trace2_time(operations),
         end_to_end_ms=end_to_end_ms,
         share_percent=sum(m.percent_of_compute for m in categories) if end_to_end_ms else None,

@@ -1,7 +1,8 @@
 """Method and hardware: the peaks the percentages refer to, and every formula in words."""
 
 from normscope.analysis.models import Hardware, Scope
-from normscope.report.results import Report, analyzed
+from normscope.report.limits_method import limits_html
+from normscope.report.results import Report, analyzed, operations_of
 from normscope.report.tables import Cell, Column, Html, Row, facts, name, number, table
 from normscope.report.trace_method import counting_html, gpu_html
 
@@ -87,7 +88,8 @@ def method_html(report: Report) -> Html:
     parts = [_hardware_html(hardware, categories, labels) for hardware, categories in devices]
     formulas: tuple[tuple[str, Cell], ...] = _FORMULAS[report.comparison_scope]
     if summary:
-        parts = [gpu_html(summary), *parts, counting_html(summary.formulas)]
+        operations = [each.operation for each in operations_of(report)]
+        parts = [gpu_html(summary), *parts, limits_html(operations), counting_html(summary.formulas)]
     return Html("\n".join([*filter(None, parts), "<h3>Formulas</h3>", facts(formulas)]))
 
 

@@ -5,7 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 from msgspec import UNSET
 
+from normscope.analysis.limit_phrases import attainable, attainable_percent, is_cache_resident, limit_phrases
 from normscope.analysis.models import Operation, Scope
+from normscope.analysis.upper_bound import bounded, upper_bound_words
 from normscope.escape import MISSING, html_text, shorten
 from normscope.report.results import LocatedOperation, Report, operations_of
 from normscope.report.tables import (
@@ -26,6 +28,7 @@ from normscope.report.tables import (
 MAX_ROWS = 500
 _KERNEL_WIDTH = 48
 _PART_BREAK = "<br>"
+_UNVERIFIED = "unverified: told by a rule that no trace and no source code has confirmed"
 
 KernelNumbers = Mapping[str, int]
 EFFICIENCY_TITLES: dict[Scope, str] = {
@@ -36,19 +39,33 @@ BOTH: tuple[Scope, ...] = ("standalone", "comparative")
 
 
 class _Field(msgspec.Struct, frozen=True):
-    """One column of the table: how its cells are made and in which scopes it is shown."""
+    """One column of the table: how its cells are made, its scopes, and whether only traces have it."""
 
     column: Column
     cell: Callable[[LocatedOperation, KernelNumbers], Cell]
     scopes: tuple[Scope, ...] = BOTH
+    of_traces: bool = False
 
 
 def operation_name(operation: Operation) -> Html:
-    """Return the operation's name with its variant and direction."""
+    """Return the operation's name with its variant and direction, and why its time is an upper bound."""
     kind = f"{operation.variant}, {operation.direction}"
+    unverified = _below(_UNVERIFIED) if operation.evidence == "unverified" else ""
     return Html(
-        f'<div class="ns-operation">{name(operation.name)}<span class="ns-sub">{html_text(kind)}</span></div>'
+        f'<div class="ns-operation">{name(operation.name)}{_below(kind)}{_upper_bound(operation)}'
+        f"{unverified}</div>"
     )
+
+
+def _upper_bound(operation: Operation) -> str:
+    words = upper_bound_words(operation)
+    return _below(words, ", ".join(operation.fused_with)) if words else ""
+
+
+def _below(text: str, title: str = "") -> str:
+    """Return a small line of its own; the title is shown where a pointer rests on it."""
+    more = f' title="{html_text(title)}"' if title else ""
+    return f'<span class="ns-sub"{more}>{html_text(text)}</span>'
 
 
 def arguments(operation: Operation) -> Html:
@@ -67,14 +84,24 @@ def arguments(operation: Operation) -> Html:
 
 
 def efficiency(operation: Operation) -> Html:
-    """Return the efficiency in percent; an anomaly is called one and never looks like success."""
+    """Return the efficiency in percent, with the attainable share; an anomaly never looks like success."""
     value = operation.efficiency.efficiency_percent
     if value is None:
         return Html(MISSING)
     if operation.efficiency.is_anomaly:
-        return Html(f'<span class="ns-flag">anomaly</span> {percent(value)}')
+        why = _below("in the last-level cache, no error") if is_cache_resident(operation) else ""
+        return Html(f'<span class="ns-flag">anomaly</span> {percent(value)}{why}')
     width = f"{min(max(value, 0.0), 100.0):.0f}%"
-    return Html(f'<span class="ns-bar" style="--share:{width}">{percent(value)}</span>')
+    most = attainable_percent(operation)
+    beside = "" if most is None else _below(f"attainable {attainable(most)}")
+    return Html(f'<span class="ns-bar" style="--share:{width}">{percent(value)}</span>{beside}')
+
+
+def _bounds(operation: Operation) -> Html:
+    """Return what bounds the operation as a list of phrases."""
+    phrases = limit_phrases(operation)
+    items = "".join(f"<li>{html_text(phrase)}</li>" for phrase in phrases)
+    return Html(f'<ul class="ns-bounds">{items}</ul>' if phrases else MISSING)
 
 
 def kernel_parts(operation: Operation) -> tuple[str, ...]:
@@ -90,7 +117,14 @@ def _kernels(located: LocatedOperation, numbers: KernelNumbers) -> Html:
         link(f"kernel-{numbers[part]}", shorten(part, _KERNEL_WIDTH))
         for part in kernel_parts(located.operation)
     ]
-    return Html("<br>".join(links) or MISSING)
+    return Html(("<br>".join(links) or MISSING) + _main_kernel(located.operation))
+
+
+def _main_kernel(operation: Operation) -> str:
+    if operation.main_kernel is UNSET or operation.main_kernel_percent is UNSET:
+        return ""
+    share = percent(operation.main_kernel_percent, 0)
+    return _below(f"{share} of the time: {shorten(operation.main_kernel, _KERNEL_WIDTH)}")
 
 
 def _notes(operation: Operation) -> Html:
@@ -104,6 +138,16 @@ def _notes(operation: Operation) -> Html:
         candidate = "" if operation.fusion_candidate_name is UNSET else f": {operation.fusion_candidate_name}"
         notes.append(f"left to the fusion analysis{candidate}")
     return Html("<br>".join(html_text(shorten(note, 300)) for note in notes) or MISSING)
+
+
+def marked(operation: Operation, text: str) -> str:
+    """Return a time of an operation, or its share, with the mark of an upper bound where it is one."""
+    return text if text == MISSING else bounded(operation, text)
+
+
+def time_ms(operation: Operation) -> str:
+    """Return the kernel time of all calls in ms."""
+    return marked(operation, number(operation.time_ms, 3))
 
 
 def _calls(operation: Operation) -> str:
@@ -120,7 +164,7 @@ _FIELDS = (
     _Field(Column("Operation"), lambda each, _: operation_name(each.operation)),
     _Field(Column("Arguments"), lambda each, _: arguments(each.operation)),
     _Field(Column("Calls", numeric=True), lambda each, _: _calls(each.operation)),
-    _Field(Column("Time (ms)", numeric=True), lambda each, _: number(each.operation.time_ms, 3)),
+    _Field(Column("Time (ms)", numeric=True), lambda each, _: time_ms(each.operation)),
     _Field(
         Column("Trace 2 time (ms)", numeric=True),
         lambda each, _: _known(each.operation.t2_time_ms, 3),
@@ -131,7 +175,10 @@ _FIELDS = (
         lambda each, _: _known(each.operation.difference_ms, 3),
         ("comparative",),
     ),
-    _Field(Column("GPU time (%)", numeric=True), lambda each, _: number(each.operation.percent_of_total)),
+    _Field(
+        Column("GPU time (%)", numeric=True),
+        lambda each, _: marked(each.operation, number(each.operation.percent_of_total)),
+    ),
     _Field(
         Column(EFFICIENCY_TITLES["standalone"], numeric=True),
         lambda each, _: efficiency(each.operation),
@@ -148,12 +195,13 @@ _FIELDS = (
     ),
     _Field(
         Column("Mean per call (µs)", numeric=True),
-        lambda each, _: number(each.operation.kernel_time_mean_us, 1),
+        lambda each, _: marked(each.operation, number(each.operation.kernel_time_mean_us, 1)),
     ),
     _Field(
         Column("FLOP/byte", numeric=True), lambda each, _: number(each.operation.efficiency.flops_per_byte)
     ),
     _Field(Column("Bound"), lambda each, _: each.operation.efficiency.bound_type or MISSING),
+    _Field(Column("What bounds it"), lambda each, _: _bounds(each.operation), of_traces=True),
     _Field(Column("Library"), lambda each, _: each.operation.library or MISSING),
     _Field(Column("Notes"), lambda each, _: _notes(each.operation)),
     _Field(Column("Kernels"), _kernels),
@@ -201,7 +249,12 @@ def _omitted(amount: int) -> Html:
 def _table(
     caption: str, operations: Sequence[LocatedOperation], report: Report, numbers: KernelNumbers
 ) -> Html:
-    fields = [field for field in _FIELDS if report.comparison_scope in field.scopes]
+    is_traced = any(located.operation.found_by is not UNSET for located in operations)
+    fields = [
+        field
+        for field in _FIELDS
+        if report.comparison_scope in field.scopes and (is_traced or not field.of_traces)
+    ]
     rows = [
         Row(tuple(field.cell(located, numbers) for field in fields), located.anchor) for located in operations
     ]

@@ -45,7 +45,8 @@ def _verdict_sentence(report: Report, figures: KeyFigures) -> str:
     elif figures.bandwidth is not None and figures.bandwidth.peak_tbs:
         part = 100 * figures.bandwidth.achieved_tbs / figures.bandwidth.peak_tbs
         reach = f" and reaches {percent(part, 1)} of peak memory bandwidth"
-    return f"Normalization {share}{reach}. {_outlook(report, figures)}"
+    bound = f", of which {figures.upper_bound}{',' if reach else ''}" if figures.upper_bound else ""
+    return f"Normalization {share}{bound}{reach}. {_outlook(report, figures)}"
 
 
 def _outlook(report: Report, figures: KeyFigures) -> str:

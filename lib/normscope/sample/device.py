@@ -28,8 +28,8 @@ def gpu_file() -> dict[str, Any]:
 
 
 def mark() -> dict[str, Any]:
-    """Return what says that a trace is simulated, with the declared peaks of its device under ``gpu``."""
-    return {"gpu": gpu_file()}
+    """Return what says that a trace is simulated: the peaks of its device under ``gpu``, and its cache."""
+    return {"gpu": gpu_file(), "last_level_cache_bytes": workload.LAST_LEVEL_CACHE_BYTES}
 
 
 def write_sample_gpu_file(path: Path) -> Path:
@@ -51,6 +51,6 @@ def device_properties() -> dict[str, Any]:
         "regsPerBlock": 65536,
         "warpSize": 64,
         "sharedMemPerBlock": 65536,
-        "numSms": 200,
+        "numSms": workload.COMPUTE_UNITS,
         "maxSharedMemoryPerMultiProcessor": 65536,
     }

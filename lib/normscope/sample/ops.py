@@ -3,14 +3,34 @@
 ``{T}`` in a kernel name stands for the data type of the activation.
 """
 
+import math
+
 import msgspec
+
+from normscope.sample.arguments import Shape
+
+THREADS_PER_BLOCK = 256
+_ELEMENTS_PER_THREAD = 4
 
 
 class Kernel(msgspec.Struct, frozen=True):
-    """One GPU kernel of an op, and its share of the op's kernel time."""
+    """One GPU kernel of an op, and its share of the op's kernel time.
+
+    It starts one workgroup a channel where ``per_channel``, else as many as its elements need.
+    """
 
     name: str
     share: float = 1.0
+    per_channel: bool = False
+
+    def workgroups(self, shape: Shape) -> int:
+        """Return how many workgroups a launch on an activation of ``shape`` starts."""
+        return shape[1] if self.per_channel else workgroups_for(math.prod(shape))
+
+
+def workgroups_for(elements: int) -> int:
+    """Return how many workgroups cover so many elements."""
+    return math.ceil(elements / (_ELEMENTS_PER_THREAD * THREADS_PER_BLOCK))
 
 
 class OpKind(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,7 +49,7 @@ _COLLECT_STATISTICS = (
 )
 _TRANSFORM_INPUT = _AT + "batch_norm_transform_input_kernel<{T}, {T}, float, true, int>(...)"
 _BATCH_NORM_KERNELS = (
-    Kernel(_COLLECT_STATISTICS, 0.55),
+    Kernel(_COLLECT_STATISTICS, 0.55, per_channel=True),
     Kernel(
         _AT_LOCAL + "unrolled_elementwise_kernel_for_multi_outputs<3, "
         "at::native::(anonymous namespace)::batch_norm_update_stats_and_invert(at::Tensor const&, ...)"
@@ -114,7 +134,7 @@ OP_KINDS = {
         ),
     ),
     "batch_norm_backward_native": OpKind(
-        kernels=(Kernel(_AT + "batch_norm_backward_kernel<{T}, {T}, float, int>(...)"),),
+        kernels=(Kernel(_AT + "batch_norm_backward_kernel<{T}, {T}, float, int>(...)", per_channel=True),),
     ),
     "batch_norm_backward_miopen": OpKind(
         kernels=(Kernel("MIOpenBatchNormBwdSpatial"),),

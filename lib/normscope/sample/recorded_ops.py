@@ -109,7 +109,7 @@ NORM_KINDS = {
             ("Torch-Compiled Region: 0/0", ""),
             (
                 "triton_per_fused_add_native_layer_norm_3",
-                "activation activation feature feature {R} {N}",
+                "activation activation activation activation feature feature {R} {N}",
             ),
         ),
         kernels=OP_KINDS["layer_norm_triton"].kernels,

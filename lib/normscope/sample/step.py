@@ -3,6 +3,7 @@
 from normscope.sample.arguments import TRACE_DTYPE
 from normscope.sample.backward import backward
 from normscope.sample.forward import forward
+from normscope.sample.ops import workgroups_for
 from normscope.sample.recorded import Event
 from normscope.sample.recorder import COMMUNICATION_STREAM, COMPUTE_STREAM, GpuWork, Recorder
 from normscope.sample.training import Training, kernel_work
@@ -83,7 +84,7 @@ def _optimizer(training: Training) -> None:
     recorder = training.recorder
     recorder.wait_for(COMPUTE_STREAM, COMMUNICATION_STREAM)
     name = _ADAM_KERNEL.replace("{T}", TRACE_DTYPE["bf16"])
-    work = kernel_work(name, _OPTIMIZER_NS, _PARAMETERS)
+    work = kernel_work(name, _OPTIMIZER_NS, workgroups_for(_PARAMETERS))
     with (
         recorder.op("Optimizer.step#AdamW.step", {}, "user_annotation"),
         recorder.op("aten::_fused_adamw_", {}),

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 import msgspec
 
 from normscope.sample.arguments import BYTES_PER_ELEMENT, TRACE_DTYPE, Dtype, Shape
+from normscope.sample.ops import THREADS_PER_BLOCK, workgroups_for
 from normscope.sample.recorded import Event, recorded_arguments
 from normscope.sample.recorded_ops import NORM_KINDS, OTHER_KINDS, RecordedKind
 from normscope.sample.recorder import GpuWork, Recorder
@@ -20,7 +21,6 @@ _OTHER_US = {"conv": 118, "conv_backward": 236, "linear": 104, "linear_backward"
 """Mean kernel time of what is limited by arithmetic."""
 _ELEMENTWISE_EFFICIENCY = 0.7
 _ELEMENTWISE_OPERANDS = {"relu": 2, "relu_backward": 3}
-_THREADS_PER_BLOCK = 256
 _COPY_KERNEL = (
     "void at::native::elementwise_kernel_manual_unroll<128, 8, at::native::gpu_kernel_impl_nocast<"
     "at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda({T})#1}>(...)>(int, ...)"
@@ -91,12 +91,11 @@ def run_chain(training: Training, key: str, shape: Shape, dtype: Dtype, links: E
     return events[0]
 
 
-def kernel_work(name: str, duration_ns: int, elements: int, launch_call: str = "hipLaunchKernel") -> GpuWork:
-    """Describe one kernel with four elements a thread."""
-    size = {
-        "grid": [math.ceil(elements / (4 * _THREADS_PER_BLOCK)), 1, 1],
-        "block": [_THREADS_PER_BLOCK, 1, 1],
-    }
+def kernel_work(
+    name: str, duration_ns: int, workgroups: int, launch_call: str = "hipLaunchKernel"
+) -> GpuWork:
+    """Describe one kernel."""
+    size = {"grid": [workgroups, 1, 1], "block": [THREADS_PER_BLOCK, 1, 1]}
     return GpuWork(
         name=name,
         duration_ns=duration_ns,
@@ -122,7 +121,7 @@ def _launch_kernels(
     parts = _split(duration_ns, [kernel.share for kernel in kind.kernels])
     for kernel, part in zip(kind.kernels, parts, strict=True):
         name = kernel.name.replace("{T}", TRACE_DTYPE[dtype]).replace("{t}", dtype)
-        training.recorder.launch(kernel_work(name, part, math.prod(shape), kind.launch_call))
+        training.recorder.launch(kernel_work(name, part, kernel.workgroups(shape), kind.launch_call))
 
 
 def _split(total: int, shares: Sequence[float]) -> list[int]:
@@ -137,4 +136,6 @@ def _copy_layout(training: Training, signature: Signature, dtype: Dtype) -> None
         for name, words in _COPY_CHAIN:
             stack.enter_context(training.recorder.op(name, recorded_arguments(words, shape, dtype)))
         name = _COPY_KERNEL.replace("{T}", TRACE_DTYPE[dtype])
-        training.recorder.launch(kernel_work(name, next(training.helper_ns[signature]), math.prod(shape)))
+        training.recorder.launch(
+            kernel_work(name, next(training.helper_ns[signature]), workgroups_for(math.prod(shape)))
+        )

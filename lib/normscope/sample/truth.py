@@ -20,7 +20,9 @@ COPY_EFFICIENCY = 0.55
 """Share of the peak bandwidth that a simulated layout copy reaches."""
 FIRST_CALL_FACTOR = {"group_norm_native": 4.0}
 """How many times its mean the first call of a signature takes, where that is not 1."""
-UNMODELED = frozenset({"layer_norm_unrecorded", "layer_norm_triton"})
+UNMODELED = frozenset({"layer_norm_unrecorded"})
+FUSED_WITH = {"layer_norm_triton": ("add",)}
+"""What a compiler put into the same kernel, where it did: the times are then upper bounds."""
 
 
 class Sizes(msgspec.Struct, frozen=True):
@@ -63,6 +65,7 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True):
 
     ``op`` is the outermost norm op and ``shape`` its activation's. ``bytes_per_call`` is the compulsory
     traffic, or None where the trace does not tell it; then ``efficiency_percent`` is None, too.
+    ``workgroups`` are those of its longest kernel, ``bounds`` what follows from them and from the bytes.
     ``duration_us`` is the mean time of the norm's own kernels in one call, ``helper_us`` that of the copies
     under it; both are exact to the nanosecond.
     """
@@ -84,6 +87,17 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True):
     helper_kernels_per_call: int
     variation: float
     first_call_factor: float
+    workgroups: int
+    fused_with: tuple[str, ...]
+
+    @property
+    def bounds(self) -> frozenset[str]:
+        """Whether the call leaves compute units idle or fits the last-level cache."""
+        tests = {
+            "under-filled": self.workgroups < workload.COMPUTE_UNITS,
+            "cache-resident": (self.bytes_per_call or math.inf) <= workload.LAST_LEVEL_CACHE_BYTES,
+        }
+        return frozenset(bound for bound, holds in tests.items() if holds)
 
     @property
     def total_us(self) -> float:
@@ -132,6 +146,8 @@ def _truth(call: NormCall, steps: int) -> Truth:
         helper_kernels_per_call=int(is_copied),
         variation=call.variation,
         first_call_factor=FIRST_CALL_FACTOR.get(key, 1.0),
+        workgroups=max(kind.kernels, key=lambda kernel: kernel.share).workgroups(call.shape),
+        fused_with=FUSED_WITH.get(key, ()),
     )
 
 

@@ -12,6 +12,8 @@ from normscope.sample.arguments import Dtype, Shape
 PLATFORM = "Simulated GPU (no real device)"
 PEAK_HBM_BW_TBS = 4.0
 MEMORY_GB = 96
+COMPUTE_UNITS = 200
+LAST_LEVEL_CACHE_BYTES = 64 * 2**20
 PEAK_TFLOPS = {
     "matrix_fp16": 600,
     "matrix_bf16": 600,

@@ -29,7 +29,8 @@ class TracedGpu(msgspec.Struct, frozen=True, kw_only=True):
 
     ``peaks`` is None where it isn't; ``message`` says how it was told, or how to give it.
     ``achievable_gbps`` is the best published bandwidth in GB/s, shown beside the peak.
-    ``multiprocessors`` and ``last_level_cache_bytes`` are those of the registry.
+    ``multiprocessors`` and ``last_level_cache_bytes`` are those of the registry;
+    a simulated device declares its cache itself.
     """
 
     peaks: Peaks | None
@@ -66,7 +67,15 @@ def find_gpu(trace: Trace, choice: GpuChoice) -> TracedGpu:
     if isinstance(simulated, dict) and isinstance(simulated.get("gpu"), dict):
         message = "The trace is simulated; the peaks are those that its simulated device declares."
         peaks = peaks_of_arch(simulated["gpu"], Path(SIMULATED_KEY))
-        return TracedGpu(peaks=peaks, key=None, achievable_gbps=None, message=message, is_simulated=True)
+        cache = simulated.get("last_level_cache_bytes")
+        return TracedGpu(
+            peaks=peaks,
+            key=None,
+            achievable_gbps=None,
+            message=message,
+            last_level_cache_bytes=cache if type(cache) is int and cache > 0 else None,
+            is_simulated=True,
+        )
     devices = [_properties(device) for device in trace.info.devices]
     match = match_gpu(devices, {e.device for e in trace.gpu_events if e.device is not None})
     if match.gpu is None:
