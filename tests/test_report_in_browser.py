@@ -112,7 +112,7 @@ def test_the_contents_list_every_section(opened: Opened) -> None:
     page = opened("sample")
     sections = page.locator("main h2").all_inner_texts()
     assert page.locator("nav.toc li.level-2").all_inner_texts() == sections
-    assert len(sections) == 12
+    assert len(sections) == 13
 
 
 @pytest.mark.parametrize("width", [360, 800, 1400])

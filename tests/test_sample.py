@@ -51,7 +51,7 @@ def operation_of(truth: Truth, metrics: Mapping[str, CategoryMetrics]) -> Operat
     return found[0]
 
 
-@pytest.mark.parametrize("truth", DECLARED, ids=lambda row: f"{row.kind}-{row.shape}")
+@pytest.mark.parametrize("truth", ROWS, ids=lambda row: f"{row.kind}-{row.shape}")
 def test_each_signature_has_its_declared_calls_time_variant_and_efficiency(
     truth: Truth, metrics: Mapping[str, CategoryMetrics]
 ) -> None:

@@ -27,7 +27,7 @@ ONE_KERNEL = frozenset(
         *("native_batch_norm_backward", "native_layer_norm_backward", "native_group_norm_backward"),
         *("addmm", "mm", "cat", "clamp_min_"),
         *("add", "add_", "sub", "rsub", "mul", "mul_", "div", "div_", "pow", "relu", "eq", "ge", "copy_"),
-        *("mean", "sum", "var", "std", "where", "masked_fill_", "clamp"),
+        *("mean", "sum", "var", "var_mean", "std", "rsqrt", "where", "masked_fill_", "clamp"),
     )
 )
 """Ops that one kernel does on a GPU; on the CPU they call others, as the mean does with the sum."""
