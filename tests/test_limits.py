@@ -142,9 +142,23 @@ def test_the_shortest_kernels_are_the_shortest_hundredth() -> None:
     found = traced_device(linked.trace, TracedGpu(peaks=PEAKS, key=None, achievable_gbps=None, message=""))
     # two of 200 are shorter than the third
     assert found.shortest_kernel_us == 3.0
-    # the trace's own count of units comes before the registry's
-    assert found.multiprocessors == {0: 8}
+    # the trace's own count of units comes before the registry's; all its devices have as many
+    assert found.multiprocessors == {0: 8, None: 8}
     assert found.bandwidth_gbps == 1000.0
+
+
+def test_a_few_kernels_do_not_tell_how_short_kernels_get() -> None:
+    gpu = TracedGpu(peaks=PEAKS, key=None, achievable_gbps=None, message="")
+    for count, expected in ((49, None), (50, 80.0)):
+        linked = link_events(*(kernel(None, 100.0 * number, 80.0) for number in range(count)))
+        assert traced_device(linked.trace, gpu).shortest_kernel_us == expected
+
+
+def test_devices_that_differ_say_nothing_about_one_that_is_not_listed() -> None:
+    gpu = TracedGpu(peaks=None, key=None, achievable_gbps=None, message="", multiprocessors=132)
+    devices = [{"id": 0, "numSms": 8}, {"id": 1, "numSms": 16}]
+    linked = link_events(kernel(None, 1.0), deviceProperties=devices)
+    assert traced_device(linked.trace, gpu).multiprocessors == {0: 8, 1: 16}
 
 
 def test_the_registry_fills_in_what_the_trace_lacks() -> None:

@@ -18,6 +18,8 @@ from normscope.tracerun.signatures import Signature
 
 SHORTEST_SHARE = 0.01
 """The shortest kernels of a trace: as short as this share of them at most."""
+FEWEST_KERNELS = 50
+"""Fewer kernels may all be long, and don't tell how short kernels get."""
 _ROW_NORMS = ("LayerNorm", "RMSNorm")
 _READS_ONCE = re.compile(r"singleread|semiPersist")
 """Batch norm kernels that keep their part of x on the chip."""
@@ -31,7 +33,7 @@ class TracedDevice(msgspec.Struct, frozen=True):
     multiprocessors
         Streaming multiprocessors or compute units, by device id of the trace; None stands for any device.
     shortest_kernel_us
-        No more than a hundredth of the trace's kernels are shorter.
+        No more than a hundredth of the trace's kernels are shorter; None where there are only a few.
     last_level_cache_bytes
         Of the GPU, by the registry.
     bandwidth_gbps
@@ -80,16 +82,23 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 def traced_device(trace: Trace, found: TracedGpu) -> TracedDevice:
     """Return the figures of a trace's GPU that limits are told by."""
-    counts = {d.id: d.multiprocessors for d in trace.info.devices if d.multiprocessors}
-    if not counts and found.multiprocessors:
-        counts = {None: found.multiprocessors}
+    counts: dict[int | None, int] = {d.id: d.multiprocessors for d in trace.info.devices if d.multiprocessors}
+    alike = set(counts.values()) or {found.multiprocessors}
+    if len(alike) == 1 and (count := alike.pop()):
+        counts[None] = count
     durations_us = sorted(e.dur_us for e in trace.gpu_events if e.kind == "kernel" and e.dur_us > 0)
     return TracedDevice(
         multiprocessors=counts,
-        shortest_kernel_us=durations_us[int(len(durations_us) * SHORTEST_SHARE)] if durations_us else None,
+        shortest_kernel_us=_shortest_us(durations_us),
         last_level_cache_bytes=found.last_level_cache_bytes,
         bandwidth_gbps=found.peaks.bandwidth_gbps if found.peaks else None,
     )
+
+
+def _shortest_us(durations_us: Sequence[float]) -> float | None:
+    """Return how short the shortest of many kernels are; ``durations_us`` are sorted."""
+    count = len(durations_us)
+    return durations_us[int(count * SHORTEST_SHARE)] if count >= FEWEST_KERNELS else None
 
 
 def limits(events: Sequence[GpuEvent], row: Signature, device: TracedDevice) -> Limits:
