@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from normscope.norms.catalog.rows import Direction, How, NormRow, Variant
+from normscope.norms.catalog.catalog import Catalog
+from normscope.norms.catalog.rows import Direction, How, NormRow, Purpose, Variant
 from normscope.norms.cost import NormCost
 from normscope.trace.events import GpuEvent, OpArgs, ThreadId
 from normscope.trace.link import LinkedTrace
@@ -104,6 +105,16 @@ def launched_within(linked: LinkedTrace) -> Callable[[int], bool]:
     """
     has_launches = any(launch != NONE for launch in linked.launch_of)
     return lambda event: is_counted(linked, event) and (not has_launches or linked.launch_of[event] != NONE)
+
+
+def ops_with_purpose(linked: LinkedTrace, catalog: Catalog, purpose: Purpose) -> set[int]:
+    """Return the ops that launched something and lie in, or are, an op that is for ``purpose``."""
+    ops = linked.trace.cpu_ops
+    names = {name for name in {op.name for op in ops} if catalog.purpose(name) == purpose}
+    if not names:
+        return set()
+    launching = set(linked.op_of) - {NONE}
+    return {op for op in launching if any(ops[i].name in names for i in linked.chain(op))}
 
 
 def in_backward_pass(linked: LinkedTrace, op: int) -> bool:

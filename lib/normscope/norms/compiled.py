@@ -16,10 +16,12 @@ from normscope.norms.calls import NormCall, in_backward_pass, launched_within, t
 from normscope.norms.catalog.catalog import Catalog
 from normscope.norms.catalog.rows import NormRow
 from normscope.norms.cost import NormCost
+from normscope.norms.shared_args import SharedArgs
 from normscope.trace.events import OpArgs
 from normscope.trace.link import LinkedTrace
 from normscope.trace.nesting import NONE
 
+_PREFIX = "triton_"
 COMPILED = re.compile(r"triton_[a-z]{2,4}_fused_(?P<ops>\w+?)_\d+\Z")
 # Names of more than one word, the longest first; what is left of a kernel's name is split at each underscore.
 _LONG_NAMES = re.compile(
@@ -39,32 +41,85 @@ _VIEWS = frozenset(
     )
 )
 ANOTHER_ADD = "possibly another add"
+NO_INPUTS = OpArgs()
 NO_ARGUMENTS = "no tensors recorded for the compiled kernel"
 
 
 def compiled_calls(linked: LinkedTrace, catalog: Catalog, claimed: Set[int]) -> list[NormCall]:
     """Return the calls of compiled norm kernels that belong to no call in ``claimed``."""
-    rows = [row for row in catalog.rows if row.how == "compiled"]
+    finder = _Finder(linked, catalog)
     events: dict[tuple[int, int], list[int]] = defaultdict(list)
     for index, event in enumerate(linked.trace.gpu_events):
-        if event.kind != "kernel" or index in claimed:
-            continue
-        if compiled_row(event.name, tuple(rows)) is not None:
+        is_open = event.kind == "kernel" and index not in claimed
+        if is_open and event.name.startswith(_PREFIX) and finder.row(event.name) is not None:
             own = _own_op(linked, index)
             events[own, NONE if own != NONE else index].append(index)
-    is_within = launched_within(linked)
-    return [
-        _call(linked, tuple(rows), own, indices, is_in_timeline=is_within(indices[0]))
-        for (own, _), indices in events.items()
-    ]
+    return [finder.call(own, indices) for (own, _), indices in events.items()]
 
 
-@lru_cache(maxsize=65536)
-def compiled_row(name: str, rows: tuple[NormRow, ...]) -> NormRow | None:
-    """Return the first of ``rows`` that a compiled kernel's name fits, None for other kernels."""
-    if not name.startswith("triton_"):
-        return None
-    return next((row for row in rows if row.names_kernel(name)), None)
+class _Finder:
+    """The search through one trace: what was worked out for one call serves the next like it."""
+
+    def __init__(self, linked: LinkedTrace, catalog: Catalog) -> None:
+        self.linked = linked
+        self.is_within = launched_within(linked)
+        self.rows = [row for row in catalog.rows if row.how == "compiled"]
+        self.row_of: dict[str, NormRow | None] = {}
+        self.args = SharedArgs()
+        self.costs: dict[int, NormCost] = {}
+
+    def row(self, name: str) -> NormRow | None:
+        """Return the first row that a compiled kernel's name fits, None for other kernels."""
+        if name not in self.row_of:
+            self.row_of[name] = next((row for row in self.rows if row.names_kernel(name)), None)
+        return self.row_of[name]
+
+    def cost(self, args: OpArgs) -> NormCost:
+        """Return the cost of a kernel with the shared inputs ``args``."""
+        if id(args) not in self.costs:
+            self.costs[id(args)] = compiled_cost(args)
+        return self.costs[id(args)]
+
+    def call(self, own: int, indices: list[int]) -> NormCall:
+        """Return the call of the op ``own``, or of a kernel without one."""
+        linked, trace = self.linked, self.linked.trace
+        event = trace.gpu_events[indices[0]]
+        row = self.row(event.name)
+        assert row is not None  # noqa: S101 - these were picked by it
+        op = trace.cpu_ops[own] if own != NONE else None
+        args = self.args.of(op) if op else NO_INPUTS
+        around = own if own != NONE else linked.op_of[indices[0]]
+        return NormCall(
+            row=row,
+            found_by="compiled",
+            name=event.name,
+            variant=row.variant,
+            direction=row.direction,
+            fuses=fused_ops(event.name),
+            args=args,
+            cost=self.cost(args),
+            op=around,
+            is_recomputed=row.direction == "forward" and around != NONE and in_backward_pass(linked, around),
+            pid=op.pid if op else event.pid,
+            tid=op.tid if op else event.stream,
+            ts_us=op.ts_us if op else event.ts_us,
+            host_us=op.dur_us if op else None,
+            norm_events=tuple(indices),
+            norm_us=time_us(trace.gpu_events, indices),
+            is_in_timeline=self.is_within(indices[0]),
+        )
+
+
+def compiled_cost(args: OpArgs) -> NormCost:
+    """Return what a compiled kernel moves: all its tensors, as `tensor_bytes` counts them."""
+    moved, largest, reason = tensor_bytes(args)
+    return NormCost(
+        bytes_moved=moved,
+        x_shape=largest.shape if largest else None,
+        dtype=largest.dtype if largest else None,
+        compute_spec=f"vector_{largest.dtype}" if largest else None,
+        missing_reason=reason,
+    )
 
 
 @lru_cache(maxsize=65536)
@@ -128,41 +183,3 @@ def _own_op(linked: LinkedTrace, index: int) -> int:
     op = linked.op_of[index]
     name = linked.trace.gpu_events[index].name
     return op if op != NONE and linked.trace.cpu_ops[op].name == name else NONE
-
-
-def _call(
-    linked: LinkedTrace, rows: tuple[NormRow, ...], own: int, indices: list[int], *, is_in_timeline: bool
-) -> NormCall:
-    trace = linked.trace
-    event = trace.gpu_events[indices[0]]
-    row = compiled_row(event.name, rows)
-    assert row is not None  # noqa: S101 - these were picked by it
-    op = trace.cpu_ops[own] if own != NONE else None
-    args = op.args() if op else OpArgs()
-    moved, largest, reason = tensor_bytes(args)
-    around = own if own != NONE else linked.op_of[indices[0]]
-    return NormCall(
-        row=row,
-        found_by="compiled",
-        name=event.name,
-        variant=row.variant,
-        direction=row.direction,
-        fuses=fused_ops(event.name),
-        args=args,
-        cost=NormCost(
-            bytes_moved=moved,
-            x_shape=largest.shape if largest else None,
-            dtype=largest.dtype if largest else None,
-            compute_spec=f"vector_{largest.dtype}" if largest else None,
-            missing_reason=reason,
-        ),
-        op=around,
-        is_recomputed=row.direction == "forward" and around != NONE and in_backward_pass(linked, around),
-        pid=op.pid if op else event.pid,
-        tid=op.tid if op else event.stream,
-        ts_us=op.ts_us if op else event.ts_us,
-        host_us=op.dur_us if op else None,
-        norm_events=tuple(indices),
-        norm_us=time_us(trace.gpu_events, indices),
-        is_in_timeline=is_in_timeline,
-    )

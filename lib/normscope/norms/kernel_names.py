@@ -162,6 +162,14 @@ class KernelNorm(msgspec.Struct, frozen=True):
     part: str
 
 
+# Whatever a pattern finds holds one of these, in small letters: a quick look that most kernels fail.
+_HINTS = (
+    *("norm", "bn_", "ln_", "gn_", "moments", "gammabeta", "fusedparams", "internalgradients", "gradinput"),
+    *("welford_kernel", "rope_rms", "fused_rms", "allreducefusionpattern", "allreduce_fusion_kernel"),
+    *("fused_ln", "residual_ln", "_rsqrt"),
+)
+
+
 @lru_cache(maxsize=65536)
 def read_kernel(name: str) -> KernelNorm | None:
     """Return what a GPU kernel's name tells about a normalization, None where it is not of a norm layer.
@@ -176,6 +184,8 @@ def read_kernel(name: str) -> KernelNorm | None:
     >>> read_kernel("void at::native::(anonymous namespace)::renorm_kernel<float>(int)") is None
     True
     """
+    if not _is_hinted(name):
+        return None
     variant = next((variant for pattern, variant in _VARIANTS if pattern.search(name)), None)
     if variant is None or (_NO_LAYER.search(name) and not _LAYER_ANYWAY.search(name)):
         return None
@@ -187,6 +197,11 @@ def read_kernel(name: str) -> KernelNorm | None:
         fuses=() if compiled else _fused_work(name),
         part=bare_kernel_name(name),
     )
+
+
+def _is_hinted(name: str) -> bool:
+    small = name.lower()
+    return any(hint in small for hint in _HINTS)
 
 
 def is_norm_kernel(name: str) -> bool:

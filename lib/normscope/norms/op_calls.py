@@ -14,6 +14,7 @@ from normscope.norms.catalog.rows import NormRow, Variant
 from normscope.norms.chain_ops import chain_bytes
 from normscope.norms.cost import NormCost, describing_op, norm_cost
 from normscope.norms.kernel_names import read_kernel
+from normscope.norms.shared_args import SharedArgs
 from normscope.trace.events import CpuOp, OpArgs
 from normscope.trace.link import LinkedTrace
 from normscope.trace.nesting import NONE
@@ -48,7 +49,9 @@ class _Finder:
         self.linked = linked
         self.catalog = catalog
         self.ops: Sequence[CpuOp] = linked.trace.cpu_ops
-        self.costs: dict[str, tuple[NormRow, NormCost]] = {}
+        self.norm_names = {name for name in {op.name for op in self.ops} if catalog.is_norm_op(name)}
+        self.args = SharedArgs()
+        self.costs: dict[tuple[object, ...], tuple[NormRow, NormCost]] = {}
 
     def calls(self) -> list[NormCall]:
         owner_of = self._outermost_norms()
@@ -74,7 +77,7 @@ class _Finder:
                 op = parent_of[op]
             found = known[op]
             for each in reversed(path):
-                if self.catalog.is_norm_op(ops[each].name) and (found == NONE or self._does_more(found)):
+                if ops[each].name in self.norm_names and (found == NONE or self._does_more(found)):
                     found = each
                 known[each] = found
         return known
@@ -102,7 +105,7 @@ class _Finder:
             variant=self._variant(row, cost, norm),
             direction=row.direction,
             fuses=_fused(row, cost),
-            args=shown.args(),
+            args=self.args.of(shown),
             cost=cost,
             op=owner,
             op_chain=tuple(self.ops[i].name for i in norm_chain),
@@ -130,9 +133,10 @@ class _Finder:
 
     def _cost(self, chain: Sequence[int]) -> tuple[NormRow, NormCost]:
         """Return what the call of ``chain`` (norm ops, outermost first) computes and costs."""
-        named = [(self.ops[i].name, self.ops[i].args()) for i in chain]
+        named = [(self.ops[i].name, self.args.of(self.ops[i])) for i in chain]
         forward = self._forward(chain[0]) if self.catalog.of_op(named[-1][0])[0].from_forward else None
-        key = repr((named, forward))  # the recorded text differs from call to call
+        known = [*named, *([(forward[0].id, forward[1])] if forward else [])]
+        key = tuple((name, id(args)) for name, args in known)
         if key not in self.costs:
             place = describing_op(self.catalog, named)
             name, args = named[-1 if place is None else place]
@@ -154,7 +158,7 @@ class _Finder:
     def _forward(self, op: int) -> tuple[NormRow, OpArgs] | None:
         """Return row and inputs of the norm op whose backward pass ``op`` is."""
         for index in self.linked.chain(self.linked.forward_op(op)):
-            args = self.ops[index].args()
+            args = self.args.of(self.ops[index])
             row = self.catalog.layout(self.ops[index].name, args.types)
             if row is not None and row.purpose == "norm":
                 return row, args
@@ -170,12 +174,12 @@ class _Finder:
         return chain[::-1]
 
     def _norms(self, chain: list[int]) -> list[int]:
-        return [i for i in chain if self.catalog.is_norm_op(self.ops[i].name)]
+        return [i for i in chain if self.ops[i].name in self.norm_names]
 
     def _is_helper(self, chain: list[int]) -> bool:
         """Tell whether a helper op stands below the last norm op of ``chain``, or that op only prepares."""
         names = [self.ops[i].name for i in chain]
-        last_norm = max(place for place, name in enumerate(names) if self.catalog.is_norm_op(name))
+        last_norm = max(place for place, name in enumerate(names) if name in self.norm_names)
         below = names[last_norm + 1 :]
         return names[last_norm] == _ONLY_PREPARES or any(
             name in HELPER_OPS or self.catalog.purpose(name) == "helper" for name in below

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from normscope.norms.calls import NormCall, is_counted
+from normscope.norms.calls import NormCall, is_counted, ops_with_purpose
 from normscope.norms.catalog.catalog import Catalog
 from normscope.trace.link import LinkedTrace
 from normscope.trace.nesting import NONE, Track
@@ -121,16 +121,11 @@ def _purpose(linked: LinkedTrace, event: int, call: NormCall) -> OverheadKind:
 
 
 def _prepared(linked: LinkedTrace, catalog: Catalog, claimed: Mapping[int, NormCall]) -> tuple[int, ...]:
-    ops = linked.trace.cpu_ops
-    is_helper = {
-        op: any(catalog.purpose(ops[i].name) == "helper" for i in linked.chain(op))
-        for op in set(linked.op_of)
-        if op != NONE
-    }
+    preparing = ops_with_purpose(linked, catalog, "helper")
     return tuple(
         index
-        for index, op in enumerate(linked.op_of)
-        if op != NONE and index not in claimed and is_helper[op] and is_counted(linked, index)
+        for index, op in enumerate(linked.op_of if preparing else ())
+        if op in preparing and index not in claimed and is_counted(linked, index)
     )
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from normscope.norms.calls import NormCall
+from normscope.norms.calls import NormCall, ops_with_purpose
 from normscope.norms.catalog.catalog import Catalog
 from normscope.norms.overheads import Overheads
 from normscope.trace.link import LinkedTrace
@@ -203,12 +203,7 @@ class _Others:
 
     def __init__(self, linked: LinkedTrace, catalog: Catalog) -> None:
         self._linked = linked
-        ops = linked.trace.cpu_ops
-        self._only_called_norm = {
-            op
-            for op in set(linked.op_of)
-            if any(catalog.purpose(ops[i].name) == "not a norm layer" for i in linked.chain(op))
-        }
+        self._only_called_norm = ops_with_purpose(linked, catalog, "not a norm layer")
 
     def group(self, event: int) -> GroupName:
         how, op = self._linked.how[event], self._linked.op_of[event]

@@ -83,7 +83,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 def traced_device(trace: Trace, found: TracedGpu) -> TracedDevice:
     """Return the figures of a trace's GPU that limits are told by."""
     counts: dict[int | None, int] = {d.id: d.multiprocessors for d in trace.info.devices if d.multiprocessors}
-    alike = set(counts.values()) or {found.multiprocessors}
+    alike: set[int | None] = {*counts.values()} or {found.multiprocessors}
     if len(alike) == 1 and (count := alike.pop()):
         counts[None] = count
     durations_us = sorted(e.dur_us for e in trace.gpu_events if e.kind == "kernel" and e.dur_us > 0)

@@ -57,9 +57,12 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
 def signatures(linked: LinkedTrace, calls: Iterable[NormCall]) -> list[Signature]:
     """Return the signatures of ``calls``, the one with the most kernel time first."""
     inputs: dict[str, Inputs] = {}
+    texts: dict[int, str] = {}  # calls that are alike share their recorded inputs
     groups: dict[tuple[object, ...], list[NormCall]] = {}
     for call in calls:
-        text = repr(call.args)  # cheaper than the literals, which equal calls share
+        if (same := id(call.args)) not in texts:
+            texts[same] = repr(call.args)
+        text = texts[same]  # cheaper than the literals, which equal calls share
         if text not in inputs:
             inputs[text] = _inputs(call.args)
         # Equal outer arguments can hide different work below: autocast turns one type into another.

@@ -2,16 +2,17 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
 import msgspec
+import tomli
 
 from normscope.errors import InputError
 from normscope.norms import formulas
 from normscope.norms.catalog.rows import ARGUMENT, RETURNED, SAVED, UNUSED, NormRow, Purpose
-from normscope.norms.kernel_names import is_norm_kernel
+from normscope.norms.kernel_names import is_norm_kernel, read_kernel
 
 _FOLDER = Path(__file__).parent
 HOW_TO_WRITE = "docs/catalog.md shows how a row is written"
@@ -62,10 +63,18 @@ class Catalog:
     def of_kernel(self, name: str) -> NormRow | None:
         """Return the first row with a kernel of that name, None where there is none."""
         if name not in self._by_kernel:
-            rows = self.rows if is_norm_kernel(name) else self._extra
-            fitting = (row for row in rows if row.how in ("op", "kernel") and row.names_kernel(name))
-            self._by_kernel[name] = next(fitting, None)
+            candidates = (row for row in self._candidates(name) if row.how in ("op", "kernel"))
+            self._by_kernel[name] = next((row for row in candidates if row.names_kernel(name)), None)
         return self._by_kernel[name]
+
+    def _candidates(self, name: str) -> Iterator[NormRow]:
+        """Yield the rows that may have a kernel of that name: first those of what the name itself tells."""
+        yield from self._extra
+        told = read_kernel(name)
+        if told is not None:
+            kind = (told.variant, told.direction)
+            yield from (row for row in self.rows if (row.variant, row.direction) == kind)
+            yield from self.rows
 
     def is_norm_kernel(self, name: str) -> bool:
         """Tell whether a GPU kernel's name is that of a normalization, by the usual words or an extra row."""
@@ -107,8 +116,8 @@ def read_rows(text: bytes, label: str) -> tuple[NormRow, ...]:
         The text is no TOML, or a row is wrong.
     """
     try:
-        rows = msgspec.toml.decode(text, type=_File).norm
-    except (ValueError, RecursionError, msgspec.DecodeError) as error:
+        rows = msgspec.convert(tomli.loads(text.decode()), type=_File).norm
+    except (ValueError, RecursionError, msgspec.ValidationError) as error:
         message = f"the catalog {label} is not right: {error}; {HOW_TO_WRITE}"
         raise InputError(message) from None
     seen: set[str] = set()
