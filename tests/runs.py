@@ -63,6 +63,7 @@ def traced(**cells: object) -> Row:
         "evidence": "trace",
         "fused_with": "",
         "is_upper_bound": False,
+        "is_replayed": False,
         "Data Launched (MB)": "",
         "limits": "",
         "main_kernel": "",

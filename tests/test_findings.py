@@ -556,6 +556,7 @@ def traced_tables() -> list[list[Row]]:
     """Return tables made from traces, which tell what only launches show."""
     kernels = {"call_stack_full": repr(["aten::x", ["launch", "k1"], ["launch", "k2"]])}
     main = {"main_kernel": "k1", "main_kernel_percent": 60.0}
+    unchecked = {"evidence": "unverified"}
     unfused = traced(found_by="eager", **{"Data Launched (MB)": 36.0}, **main)
     return [
         [row(time_us=3000.0, cells=kernels | traced(limits="under-filled", workgroups=25, **main))],
@@ -567,6 +568,16 @@ def traced_tables() -> list[list[Row]]:
         [row(time_us=3000.0, cells=NO_FIGURES | traced(found_by="kernel", limits="under-filled"))],
         [row("eager::RMSNorm", 3000.0, 10, kernels | unfused)],
         [row("eager::RMSNorm", 3000.0, 10, NO_SHAPES | traced(found_by="eager"))],
+        [row(time_us=3000.0, cells=traced(**unchecked))],
+        [
+            row(
+                "k",
+                3000.0,
+                10,
+                NO_FIGURES | kernels | traced(found_by="kernel", evidence="unverified", **main),
+            )
+        ],
+        [row("eager::RMSNorm", 3000.0, 10, kernels | unfused | unchecked)],
     ]
 
 

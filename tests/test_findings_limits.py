@@ -174,9 +174,18 @@ def test_a_compiled_norm_has_an_upper_bound_and_a_finding_of_its_own(tmp_path: P
         row("triton::layer_norm", 2000.0, 10, triton | own),
     )
     assert section(text, "Insight").startswith(
-        "One LayerNorm forward shape spends 4 ms (upper bound: fused with `add`, `mul`, `a`, `b` and one "
-        "more), 40% of end-to-end GPU time,"
+        "One LayerNorm forward signature spends 4 ms (upper bound: fused with add, mul and 3 more), "
+        "40% of end-to-end GPU time,"
     )
+    assert "takes 4 ms" not in text
+    # 4 of 6 ms
+    assert "in 20 calls, 60% of end-to-end GPU time; of which ≤\u00a04.00 ms in fused kernels" in text
+    assert "takes 400 µs (upper bound) per call" in section(text, "Reasoning")
+    assert "instead of 400 µs (upper bound)." in section(text, "Resolution")
+    assert "| Bound | Time is |" in text
+    assert "| memory-bound | upper bound: fused with add, mul and 3 more |" in text
+    # the other finding has none of it
+    assert "Time is" not in text[text.index("rank=2 -->") :]
     assert section(text, "Action").startswith("Tune the compiled kernels as a whole")
     assert "### P2: LayerNorm forward" in text
 
@@ -221,12 +230,40 @@ def test_an_unfused_norm_is_a_finding_of_its_own_with_one_fused_kernel_as_target
     assert "takes 2.1 µs at peak instead of 82 µs." in section(text, "Resolution")
 
 
-def test_a_norm_known_by_its_kernel_name_asks_for_the_capture(tmp_path: Path) -> None:
-    cells = NO_FIGURES | traced(found_by="kernel", norm_variant="RMSNorm")
+def test_a_norm_known_by_its_kernel_name_asks_for_the_ops_of_the_host(tmp_path: Path) -> None:
+    main = {"main_kernel": "k1", "main_kernel_percent": 54.0}
+    cells = NO_FIGURES | TWO_KERNELS | traced(found_by="kernel", limits="under-filled", workgroups=64, **main)
+    text = text_of(tmp_path, row("batch_norm_collect_statistics_kernel", 2000.0, 10, cells))
+    assert section(text, "Action") == (
+        "Record the trace with the ops of the host and their shapes (`ProfilerActivity.CPU`, "
+        "`record_shapes=True`), so that bytes and efficiency can be worked out; its launch leaves compute "
+        "units idle, so larger batches should help whatever it moves."
+    )
+    assert "Of its two kernels `k1` holds 54% of the time." in section(text, "Reasoning")
+    assert "at least 36% of the device has nothing to do" in section(text, "Reasoning")
+
+
+def test_a_replayed_norm_asks_for_the_capture(tmp_path: Path) -> None:
+    cells = NO_FIGURES | traced(found_by="kernel", norm_variant="RMSNorm", is_replayed=True)
     text = text_of(tmp_path, row("add_rmsnorm_quant_kernel", 2000.0, 10, cells))
     assert "### P1: `add_rmsnorm_quant_kernel` known by its kernel name alone" in text
     assert "give its folder with `--capture`" in section(text, "Action")
     assert "because only the kernel's name is known" in text
+
+
+def test_what_nobody_has_checked_is_said_in_the_findings(tmp_path: Path) -> None:
+    checked, other = traced(), traced(evidence="unverified")
+    text = text_of(tmp_path, row(time_us=3000.0, cells=checked), row(time_us=900.0, cells=other))
+    assert "One of them were" not in text
+    assert "One of them was found by names that were never checked" in section(text, "Identification")
+    alone = text_of(tmp_path / "alone", row(time_us=3000.0, cells=other))
+    assert "It was found by names that were never checked" in section(alone, "Identification")
+
+
+def test_a_speed_that_rounds_to_nothing_is_no_lower_end(tmp_path: Path) -> None:
+    slow = traced() | {"TB/s_mean": 0.004, ROOFLINE: 0.2}
+    text = text_of(tmp_path, row(time_us=3000.0, cells=traced()), row(time_us=900.0, cells=slow))
+    assert section(text, "Insight").endswith("at up to 0.4 TB/s of a possible 2.")
 
 
 def test_tables_of_another_origin_say_nothing_of_launches(tmp_path: Path) -> None:

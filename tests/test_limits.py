@@ -8,7 +8,7 @@ import pytest
 from normscope.hardware.registry import Peaks
 from normscope.norms.catalog.catalog import load_catalog
 from normscope.norms.find import find_norms
-from normscope.tracerun.limits import Limits, TracedDevice, limits, traced_device
+from normscope.tracerun.limits import FEWEST_KERNELS, Limits, TracedDevice, limits, traced_device
 from normscope.tracerun.peaks import TracedGpu
 from normscope.tracerun.signatures import signatures
 from trace_inputs import Event, kernel, launch, link_events, op
@@ -27,11 +27,16 @@ BN_INPUTS = {
 BN_BYTES = 20_482_048
 
 
+def others(duration_us: float) -> list[tuple[float, int]]:
+    """Return the norm's own kernel and fifty of other work, with indices that the traces here don't reach."""
+    return [*((duration_us, 1000 + number) for number in range(FEWEST_KERNELS)), (300.0, 0)]
+
+
 def device(**changes: object) -> TracedDevice:
     """Return a GPU of 100 compute units, a 50 MiB cache and 1 TB/s, whose shortest kernels take 2 µs."""
     figures: dict[str, object] = {
         "multiprocessors": {None: 100},
-        "shortest_kernel_us": 2.0,
+        "kernels": others(2.0),
         "last_level_cache_bytes": 50 * MIB,
         "bandwidth_gbps": 1000.0,
     }
@@ -69,6 +74,8 @@ def test_fewer_workgroups_than_compute_units_leave_the_device_under_filled() -> 
 def test_the_device_of_the_kernel_decides_how_many_units_there_are() -> None:
     assert bounded(batch_norm(64), device(multiprocessors={0: 32, 1: 200})).multiprocessors == 32
     assert bounded(batch_norm(64), device(multiprocessors={1: 200})).multiprocessors is None
+    # ROCm numbers devices in kernels otherwise than in the list; where all are alike that doesn't matter
+    assert bounded(batch_norm(64), device(multiprocessors={1: 200, None: 200})).multiprocessors == 200
 
 
 def test_a_launch_without_a_grid_says_nothing() -> None:
@@ -80,11 +87,11 @@ def test_a_launch_without_a_grid_says_nothing() -> None:
 
 
 def test_bytes_that_need_less_than_the_shortest_kernels_are_launch_bound() -> None:
-    found = bounded(batch_norm(), device(shortest_kernel_us=21.0))
+    found = bounded(batch_norm(), device(kernels=others(21.0)))
     # 20,482,048 bytes at 1 TB/s
     assert found.at_peak_us == pytest.approx(20.482048)
     assert "launch-bound" in found.bounds
-    assert "launch-bound" not in bounded(batch_norm(), device(shortest_kernel_us=20.0)).bounds
+    assert "launch-bound" not in bounded(batch_norm(), device(kernels=others(20.0))).bounds
     assert "launch-bound" not in bounded(batch_norm(), device(bandwidth_gbps=None)).bounds
 
 
@@ -136,22 +143,63 @@ def test_the_kernel_with_most_of_the_time_of_all_calls_is_the_main_one() -> None
     assert (alone.main_kernel, alone.main_kernel_percent) == ("", None)
 
 
-def test_the_shortest_kernels_are_the_shortest_hundredth() -> None:
-    kernels = [kernel(None, 10.0 * number, 3.0) for number in range(198)]
-    linked = link_events(kernel(None, 3000.0, 0.5), kernel(None, 3010.0, 0.75), *kernels)
-    found = traced_device(linked.trace, TracedGpu(peaks=PEAKS, key=None, achievable_gbps=None, message=""))
-    # two of 200 are shorter than the third
-    assert found.shortest_kernel_us == 3.0
+def test_the_shortest_kernels_are_the_shortest_hundredth_of_the_others() -> None:
+    kernels = [(0.5, 1000), (0.75, 1001), *((3.0, 1002 + number) for number in range(198))]
+    # its own 300 µs are left out; of 200 others two are shorter than the third
+    assert bounded(batch_norm(), device(kernels=sorted([*kernels, (300.0, 0)]))).shortest_kernel_us == 3.0
+
+
+def test_a_norm_is_not_held_against_itself() -> None:
+    # index 0 is the norm's own kernel
+    own = [(1.0, 0), *others(25.0)[:-1]]
+    assert bounded(batch_norm(), device(kernels=own)).shortest_kernel_us == 25.0
+
+
+def test_a_few_kernels_do_not_tell_how_short_kernels_get() -> None:
+    assert bounded(batch_norm(), device(kernels=others(80.0))).shortest_kernel_us == 80.0
+    found = bounded(batch_norm(), device(kernels=others(80.0)[1:]))
+    assert found.shortest_kernel_us is None
+    assert "launch-bound" not in found.bounds
+
+
+def test_the_kernels_of_a_trace_are_sorted_by_their_time() -> None:
+    gpu = TracedGpu(peaks=PEAKS, key=None, achievable_gbps=None, message="")
+    linked = link_events(kernel(None, 1.0, 5.0), kernel(None, 10.0, 0.0), kernel(None, 20.0, 2.0))
+    found = traced_device(linked.trace, gpu)
+    assert found.kernels == [(2.0, 2), (5.0, 0)]
     # the trace's own count of units comes before the registry's; all its devices have as many
     assert found.multiprocessors == {0: 8, None: 8}
     assert found.bandwidth_gbps == 1000.0
 
 
-def test_a_few_kernels_do_not_tell_how_short_kernels_get() -> None:
-    gpu = TracedGpu(peaks=PEAKS, key=None, achievable_gbps=None, message="")
-    for count, expected in ((49, None), (50, 80.0)):
-        linked = link_events(*(kernel(None, 100.0 * number, 80.0) for number in range(count)))
-        assert traced_device(linked.trace, gpu).shortest_kernel_us == expected
+def test_a_launch_tells_the_units_where_nothing_lists_them() -> None:
+    events = batch_norm(64)
+    events[-1]["args"]["blocks per SM"] = 64 / 132
+    assert bounded(events, device(multiprocessors={})).multiprocessors == 132
+
+
+def test_calls_that_launch_differently_have_no_launch_of_their_own() -> None:
+    # autotuned libraries may start the same shape with another grid
+    first, second = batch_norm(64), batch_norm(128)
+    for event in second:
+        event["ts"] += 1000.0
+        if "correlation" in event["args"]:
+            event["args"]["correlation"] += 100
+    found = bounded([*first, *second], device())
+    assert (found.workgroups, found.workgroup_threads) == (None, None)
+    assert "under-filled" not in found.bounds
+
+
+def test_calls_without_shapes_are_told_apart_by_their_launch() -> None:
+    names = ["batch_norm_backward_kernel"] * 2
+    kernels = [
+        kernel(None, 100.0 * number, 10.0, name, grid=[grid, 1, 1])
+        for number, (name, grid) in enumerate(zip(names, (64, 512), strict=True))
+    ]
+    linked = link_events(*kernels)
+    rows = signatures(linked, find_norms(linked, load_catalog()))
+    found = [limits(linked.trace.gpu_events, row, device()) for row in rows]
+    assert sorted((each.workgroups, each.bounds) for each in found) == [(64, ("under-filled",)), (512, ())]
 
 
 def test_devices_that_differ_say_nothing_about_one_that_is_not_listed() -> None:
@@ -194,3 +242,20 @@ def test_the_64_channel_batch_norms_of_resnet_fill_a_fifth_of_the_device(
     small = next(r for r in run.table("norm_bwd") if "(10, 512, 7, 7)" in r["Input Dims"])
     assert "launch-bound" in small["limits"]
     assert "under-filled" not in small["limits"]
+
+
+@pytest.mark.parametrize(
+    ("name", "op_name", "workgroups"),
+    [
+        ("bert_small_mi300x", "aten::layer_norm", "141"),
+        ("sd35_compiled_mi300x", "aiter::_groupnorm_run", "256"),
+        ("sd35_compiled_mi300x", "eager::T5LayerNorm", "32"),
+    ],
+)
+def test_devices_that_kernels_number_otherwise_are_known_all_the_same(
+    shared: Path, tmp_path: Path, name: str, op_name: str, workgroups: str
+) -> None:
+    run = written(shared / "traces" / f"{name}.json.gz", tmp_path)
+    rows = [row for row in run.rows if row["name"] == op_name]
+    assert {row["multiprocessors"] for row in rows} == {"304"}
+    assert any(row["workgroups"] == workgroups and "under-filled" in row["limits"] for row in rows)

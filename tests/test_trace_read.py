@@ -68,12 +68,7 @@ def test_the_tiny_trace_is_read_with_all_that_is_used_of_it() -> None:
     assert inputs.types[1] == "ScalarList"
     assert inputs.strides[0] == [131072, 1024, 1]
     (device,) = trace.info.devices
-    assert (device.name, device.memory_bytes, device.multiprocessors, device.warp_size) == (
-        "Simulated GPU",
-        64,
-        8,
-        None,
-    )
+    assert (device.name, device.memory_bytes, device.multiprocessors) == ("Simulated GPU", 64, 8)
     assert trace.info.rank == 3
     assert trace.info.says("record_shapes")
     assert not trace.info.says("with_stack")

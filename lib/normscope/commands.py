@@ -147,6 +147,7 @@ def _found(options: "RunOptions") -> Sequence[str]:
 
 def _trace_to_run(trace: str, folder: Path, choice: dict[str, str]) -> "TraceSummary":
     """Write the run directory of a trace, or of the sample, to ``folder``."""
+    from normscope.findings.overheads import overhead_notes  # noqa: PLC0415 - as above
     from normscope.params import make_params  # noqa: PLC0415 - as above
     from normscope.progress import shown_bytes  # noqa: PLC0415 - as above
     from normscope.report.source import trace_to_run  # noqa: PLC0415 - as above
@@ -156,6 +157,9 @@ def _trace_to_run(trace: str, folder: Path, choice: dict[str, str]) -> "TraceSum
         summary, _ = trace_to_run(make_params({"run_dir": trace, **choice}), folder, on_progress)
     for line in trace_notes(summary):
         _say(line)
+    for note in overhead_notes(summary.overheads, summary.timeline.total_ms):
+        if note.matters:
+            _say(f"{note.title}: {note.explanation} {note.advice}")
     return summary
 
 

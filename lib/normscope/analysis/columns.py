@@ -35,6 +35,7 @@ FOUND_BY = "found_by"
 EVIDENCE = "evidence"
 FUSED_WITH = "fused_with"
 UPPER_BOUND = "is_upper_bound"
+REPLAYED = "is_replayed"
 DATA_LAUNCHED = "Data Launched (MB)"
 LIMITS = "limits"
 MAIN_KERNEL = "main_kernel"
@@ -53,7 +54,7 @@ STANDALONE_COLUMNS = (
 )
 COMPARATIVE_COLUMNS = (SPEEDUP, DELTA, COUNT_TRACE2, TIME_TRACE2)
 TRACE_COLUMNS = (
-    *(VARIANT, FOUND_BY, EVIDENCE, FUSED_WITH, UPPER_BOUND, DATA_LAUNCHED, LIMITS, MAIN_KERNEL),
+    *(VARIANT, FOUND_BY, EVIDENCE, FUSED_WITH, UPPER_BOUND, REPLAYED, DATA_LAUNCHED, LIMITS, MAIN_KERNEL),
     *(MAIN_KERNEL_PERCENT, WORKGROUPS, WORKGROUP_THREADS, MULTIPROCESSORS, AT_PEAK, SHORTEST_KERNELS),
     *(LAST_LEVEL_CACHE, ATTAINABLE),
 )
@@ -95,6 +96,7 @@ class OpColumns(msgspec.Struct, frozen=True, kw_only=True):
     evidence: Cells
     fused_with: Cells
     is_upper_bound: Cells
+    is_replayed: Cells
     data_launched_mib: Numbers
     limits: Cells
     main_kernel: Cells
@@ -147,6 +149,7 @@ def op_columns(table: OpsTable) -> OpColumns:
         evidence=table.text(EVIDENCE),
         fused_with=table.text(FUSED_WITH),
         is_upper_bound=table.text(UPPER_BOUND),
+        is_replayed=table.text(REPLAYED),
         data_launched_mib=_not_negative(table, DATA_LAUNCHED),
         limits=table.text(LIMITS),
         main_kernel=table.text(MAIN_KERNEL),

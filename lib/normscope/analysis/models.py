@@ -64,7 +64,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     The keys from ``variant`` on are normscope's own. ``kind`` is ``unfused`` for a norm that runs as a chain
     of small kernels (``bytes_launched_per_call`` is what these move, ``bytes_moved_per_call`` what one fused
     kernel would), and ``compiled`` for one inside a compiler's kernel. Where ``is_upper_bound``, the time is
-    that of the norm and of what it is fused with. ``main_kernel`` holds most of the time of a call that has
+    that of the norm and of what it is fused with; where ``is_replayed``, a captured graph launched it.
+    ``main_kernel`` holds most of the time of a call that has
     several kernels.
     """
 
@@ -101,6 +102,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     evidence: Evidence | UnsetType = UNSET
     fused_with: tuple[str, ...] = ()
     is_upper_bound: bool = False
+    is_replayed: bool = False
     bytes_launched_per_call: float | None = None
     main_kernel: str | UnsetType = UNSET
     main_kernel_percent: float | UnsetType = UNSET

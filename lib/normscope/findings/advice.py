@@ -51,6 +51,14 @@ def _other_implementation(s: Subject) -> str:
     return "compare with PyTorch's native kernel and with `torch.compile` at these shapes"
 
 
+def _few_bytes(s: Subject) -> str:
+    """Say what is right for the launch-bound ones among compiled kernels, else nothing."""
+    count = len(s.bounded("launch-bound"))
+    if not count:
+        return ""
+    return f"; {plural(count, 'launch-bound signature')} can only gain from being one kernel with the next"
+
+
 def _fuse_the_small(s: Subject) -> str:
     """Say what is right for the launch-bound ones among larger calls, else nothing."""
     if not is_partly_launch_bound(s):
@@ -91,7 +99,7 @@ ACTIONS = (
         lambda s: (
             f"Tune the compiled kernels as a whole, of which the norm is a part: let "
             '`torch.compile(mode="max-autotune")` try other configurations, and profile '
-            f"{op_name(s.lead.name)}."
+            f"{op_name(s.lead.name)}{_few_bytes(s)}."
         ),
     ),
     Sentence(

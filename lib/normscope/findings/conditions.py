@@ -102,6 +102,11 @@ def is_upper_bound(s: Subject) -> bool:
     return any(op.is_upper_bound for op in s.operations)
 
 
+def is_unverified(s: Subject) -> bool:
+    """Tell whether a row of the catalog that nobody has checked found some of the operations."""
+    return any(op.evidence == "unverified" for op in s.operations)
+
+
 def has_main_kernel(s: Subject) -> bool:
     """Tell whether a call of the costliest operation has several kernels, and which one matters most."""
     return isinstance(s.lead.main_kernel, str) and isinstance(s.lead.main_kernel_percent, float)

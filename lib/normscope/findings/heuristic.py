@@ -2,8 +2,8 @@
 
 from msgspec import UNSET
 
-from normscope.findings.conditions import is_cache_resident, is_under_filled
-from normscope.findings.limits import beyond_peak, idle
+from normscope.findings.conditions import has_main_kernel, is_cache_resident, is_under_filled, is_unverified
+from normscope.findings.limits import beyond_peak, idle, main_kernel
 from normscope.findings.phrases import (
     Prose,
     Sentence,
@@ -16,10 +16,20 @@ from normscope.findings.phrases import (
     op_name,
     saving,
     source,
+    unverified,
     where,
 )
 from normscope.findings.subject import Subject
-from normscope.findings.wording import counted, data_size, duration, plural, sentence_case, significant, verb
+from normscope.findings.wording import (
+    counted,
+    data_size,
+    duration,
+    number_word,
+    plural,
+    sentence_case,
+    significant,
+    verb,
+)
 
 WARNING = (
     "> ⚠ This estimate comes from the operation's share of end-to-end time, "
@@ -79,6 +89,18 @@ def _runs_from_cache(s: Subject) -> bool:
 def _has_no_op(s: Subject) -> bool:
     """Tell whether only the names of kernels are known."""
     return all(op.found_by == "kernel" and op.args is UNSET for op in s.operations)
+
+
+def _is_replayed(s: Subject) -> bool:
+    """Tell whether captured graphs launched the kernels."""
+    return any(op.is_replayed for op in s.operations)
+
+
+def _more_at_a_time(s: Subject) -> str:
+    """Say what can be done without knowing the bytes, where a launch leaves the device partly idle."""
+    if not is_under_filled(s):
+        return ""
+    return "; its launch leaves compute units idle, so larger batches should help whatever it moves"
 
 
 def _lacks_shapes(s: Subject) -> bool:
@@ -156,10 +178,18 @@ ACTIONS = (
         ),
     ),
     Sentence(
+        lambda s: _has_no_op(s) and not _is_replayed(s),
+        lambda s: (
+            "Record the trace with the ops of the host and their shapes (`ProfilerActivity.CPU`, "
+            f"`record_shapes=True`), so that bytes and efficiency can be worked out{_more_at_a_time(s)}."
+        ),
+    ),
+    Sentence(
         _has_no_op,
-        lambda _: (
+        lambda s: (
             "Record the warm-up or the graph's capture with shapes (`record_shapes=True`), and give its "
-            "folder with `--capture`, so that bytes and efficiency can be worked out."
+            "folder with `--capture`, so that bytes and efficiency can be worked out"
+            f"{_more_at_a_time(s)}."
         ),
     ),
     Sentence(
@@ -181,6 +211,7 @@ ACTIONS = (
 IDENTIFICATION = (
     Sentence(always, lambda s: f"{grouped(s)} by op name: {backend(s)}, {_why(s)}."),
     Sentence(lambda s: bool(s.modules), where),
+    Sentence(is_unverified, unverified),
     Sentence(
         always,
         lambda s: source(s, "operations[].efficiency.efficiency_percent", "operations[].percent_of_total"),
@@ -220,6 +251,13 @@ REASONS = (
         lambda s: (
             f"It moves {data_size(s.call_bytes or 0)} per call, which is "
             f"{significant(_bandwidth(s) or 0)} TB/s{_of_peak(s)}."
+        ),
+    ),
+    Sentence(
+        lambda s: has_main_kernel(s) and s.kernels_per_call > 1,
+        lambda s: (
+            f"Of its {number_word(s.kernels_per_call)} kernels {main_kernel(s)} holds "
+            f"{significant(float(s.lead.main_kernel_percent or 0))}% of the time."
         ),
     ),
     Sentence(is_under_filled, idle),

@@ -3,6 +3,7 @@
 import re
 
 from normscope.analysis.models import Limits
+from normscope.analysis.upper_bound import upper_bound_words
 from normscope.escape import markdown, markdown_code, shorten
 from normscope.findings.conditions import (
     has_main_kernel,
@@ -20,25 +21,16 @@ from normscope.findings.wording import (
     counted,
     data_size,
     duration,
-    listed,
     number_word,
     plural,
     sentence_case,
-    shown,
     significant,
 )
 
 _NAME_WIDTH = 60
-_MOST_FUSED = 4
 _SECOND_AXIS = re.compile(r"\(\d+,(\d+)[,)]")
 _PER_CHANNEL = ("BatchNorm",)
 _MIB = 1024.0 * 1024.0
-
-
-def upper_bound(fused_with: tuple[str, ...]) -> str:
-    """Return what the time of a compiled norm includes, the ops as they are named in the kernel."""
-    names = [markdown_code(shorten(name, _NAME_WIDTH)) for name in fused_with]
-    return f"upper bound: fused with {listed(shown(names, _MOST_FUSED))}"
 
 
 def also_bounded(s: Subject) -> str:
@@ -52,10 +44,8 @@ def also_bounded(s: Subject) -> str:
 
 def upper_bound_clause(s: Subject) -> str:
     """Return the clause that marks the time of an insight as an upper bound, where it is one."""
-    if not is_upper_bound(s):
-        return ""
-    fused = tuple(dict.fromkeys(name for op in s.operations for name in op.fused_with))
-    return f" ({upper_bound(fused)})"
+    words = upper_bound_words(*s.operations)
+    return f" ({markdown(words)})" if words else ""
 
 
 def _limits(s: Subject) -> Limits:
@@ -64,7 +54,8 @@ def _limits(s: Subject) -> Limits:
     return s.limits
 
 
-def _main_kernel(s: Subject) -> str:
+def main_kernel(s: Subject) -> str:
+    """Return the kernel with most of the time, as code."""
     return markdown_code(shorten(str(s.lead.main_kernel), _NAME_WIDTH))
 
 
@@ -151,7 +142,7 @@ LIMIT_REASONS = (
     Sentence(
         _names_main_kernel,
         lambda s: (
-            f"Among them {_main_kernel(s)} holds {significant(float(s.lead.main_kernel_percent or 0))}% "
+            f"Among them {main_kernel(s)} holds {significant(float(s.lead.main_kernel_percent or 0))}% "
             "of the time."
         ),
     ),

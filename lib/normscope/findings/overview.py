@@ -6,6 +6,7 @@ The patterns only speak about what the metrics already hold; they never add or d
 from collections.abc import Callable, Sequence
 
 from normscope.analysis.models import CategoryMetrics, Operation, Variant, exceeds_end_to_end
+from normscope.analysis.upper_bound import sum_words
 from normscope.escape import markdown
 from normscope.findings.conditions import fits_cache
 from normscope.findings.layout import channels_last, rank
@@ -48,8 +49,14 @@ def _total(metrics: CategoryMetrics) -> str:
     return (
         f"{sentence_case(plural(len(metrics.operations), 'signature'))} of normalization"
         f"{direction_word(metrics.direction)} {verb(len(metrics.operations), 'take')} "
-        f"{duration(metrics.total_time_ms * 1e3)} in {counted(metrics.operation_count, 'call')}{share}."
+        f"{duration(metrics.total_time_ms * 1e3)} in {counted(metrics.operation_count, 'call')}{share}"
+        f"{_bounded_part(metrics)}."
     )
+
+
+def _bounded_part(metrics: CategoryMetrics) -> str:
+    part = sum_words(metrics.operations)
+    return f"; of which {part}" if part else ""
 
 
 def _takes_too_long(metrics: CategoryMetrics) -> bool:
@@ -98,13 +105,20 @@ def _is_mixed(metrics: CategoryMetrics) -> bool:
 def _mixture(metrics: CategoryMetrics) -> str:
     parts = [
         f"{'variant not named' if variant == 'Other' else variant} "
-        f"{significant(time_ms / metrics.total_time_ms * 100)}%{_efficiencies(metrics, variant)}"
+        f"{significant(time_ms / metrics.total_time_ms * 100)}%{_details(metrics, variant)}"
         for variant, time_ms in variant_times_ms(metrics).items()
     ]
     return f"By variant, of the time in this category: {listed(parts)}."
 
 
-def _efficiencies(metrics: CategoryMetrics, variant: Variant) -> str:
+def _details(metrics: CategoryMetrics, variant: Variant) -> str:
+    """Return in brackets what goes with the share of a variant: that it is an upper bound, its efficiency."""
+    is_bounded = any(op.is_upper_bound for op in metrics.operations if op.variant == variant)
+    parts = ["upper bound"] * is_bounded + _efficiencies(metrics, variant)
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _efficiencies(metrics: CategoryMetrics, variant: Variant) -> list[str]:
     percents = sorted(
         op.efficiency.efficiency_percent
         for op in metrics.operations
@@ -113,8 +127,8 @@ def _efficiencies(metrics: CategoryMetrics, variant: Variant) -> str:
         and not op.efficiency.is_anomaly
     )
     if not percents or metrics.comparison_scope == "comparative":
-        return ""
-    return f" (at {span(percents[0], percents[-1], '%')} of roofline)"
+        return []
+    return [f"at {span(percents[0], percents[-1], '%')} of roofline"]
 
 
 def convolutional(categories: Sequence[CategoryMetrics]) -> str | None:

@@ -92,8 +92,11 @@ def op_name(name: str) -> str:
 
 
 def shape_word(subject: Subject) -> str:
-    """Return what the operations differ in: shapes where these were recorded, else just signatures."""
-    return "shape" if subject.has_shapes else "signature"
+    """Return what the operations differ in: shapes where these were recorded, else just signatures.
+
+    Compiled kernels of one shape differ in what is fused into them.
+    """
+    return "shape" if subject.has_shapes and subject.finding.kind != "compiled" else "signature"
 
 
 def shapes_of(subject: Subject) -> str:
@@ -126,6 +129,8 @@ def achieved(subject: Subject) -> str:
         "memory": (subject.bandwidths_tb_s, subject.metrics.hardware.peak_hbm_bw_tbs, " TB/s"),
         "compute": (subject.tflops, subject.lead.efficiency.resolved_peak_maf, " TFLOPS"),
     }.get(subject.finding.bound_type, ((), None, ""))
+    if speeds and peak and speeds[0] < _LEAST_SPEED <= speeds[-1]:
+        return f"at up to {significant(speeds[-1])}{unit} of a possible {significant(float(peak), 3)}"
     if speeds and peak and speeds[-1] >= _LEAST_SPEED:
         return f"at {span(speeds[0], speeds[-1], unit)} of a possible {significant(float(peak), 3)}"
     return f"at {efficiency_span(subject)} of {limit(subject)}"
@@ -210,6 +215,19 @@ def source(subject: Subject, *keys: str) -> str:
     place = f"`category_findings[{subject.finding.rank - 1}].members[]`"
     listed_keys = ", ".join([place, *(f"`{key}`" for key in keys)])
     return f"(source: `{subject.metrics.category}_metrics.json` → {listed_keys})"
+
+
+def call_time(subject: Subject) -> str:
+    """Return how long a call of the costliest shape takes, marked where that holds other work, too."""
+    return duration(subject.call_us) + (" (upper bound)" if subject.lead.is_upper_bound else "")
+
+
+def unverified(subject: Subject) -> str:
+    """Return that rows of the catalog which nobody has checked found some of the operations."""
+    count = sum(op.evidence == "unverified" for op in subject.operations)
+    many = f"{sentence_case(number_word(count))} of them {'was' if count == 1 else 'were'}"
+    which = "It was" if len(subject.operations) == 1 else many
+    return f"{which} found by names that were never checked against a trace or source."
 
 
 def calls_of(subject: Subject) -> str:

@@ -9,6 +9,7 @@ from normscope.analysis.models import (
     Number,
     Operation,
 )
+from normscope.analysis.upper_bound import upper_bound_words
 from normscope.escape import MISSING, markdown, shorten
 from normscope.findings import overview
 from normscope.findings.comparative import COMPARATIVE
@@ -124,8 +125,13 @@ def _table(s: Subject) -> str:
     is_comparative = s.metrics.comparison_scope == "comparative"
     columns = COMPARATIVE_COLUMNS if is_comparative else STANDALONE_COLUMNS
     cells = _comparative_cells if is_comparative else _standalone_cells
+    has_bound = any(op.is_upper_bound for op in s.operations)
+    columns += " | Time is" if has_bound else ""
     rule = "|".join(["---"] * len(columns.split("|")))
-    rows = [f"| {' | '.join(cells(op, s.finding))} |" for op in s.operations]
+    rows = [
+        f"| {' | '.join(cells(op, s.finding) + ([_what_time(op)] if has_bound else []))} |"
+        for op in s.operations
+    ]
     return "\n".join([f"| {columns} |", f"|{rule}|", *rows])
 
 
@@ -153,6 +159,10 @@ def _comparative_cells(op: Operation, _finding: CategoryFinding) -> list[str]:
         _figure(op.efficiency.flops_per_byte),
         _bound(op),
     ]
+
+
+def _what_time(op: Operation) -> str:
+    return markdown(upper_bound_words(op) or "its own")
 
 
 def _names(op: Operation) -> list[str]:

@@ -22,6 +22,7 @@ from normscope.findings.conditions import (
     is_mixed,
     is_partly_launch_bound,
     is_under_filled,
+    is_unverified,
     knows_shortest,
     percent,
     saves,
@@ -44,6 +45,7 @@ from normscope.findings.phrases import (
     achieved,
     always,
     backend,
+    call_time,
     efficiency_span,
     first,
     fusion_analysis,
@@ -58,6 +60,7 @@ from normscope.findings.phrases import (
     source,
     start_with,
     the_costliest,
+    unverified,
     what_capital,
     where,
 )
@@ -118,6 +121,7 @@ IDENTIFICATION = (
     ),
     Sentence(is_mixed, lambda s: f"{mixed_variants(s)}; their kernels differ, so judge them apart."),
     Sentence(lambda s: bool(s.modules), where),
+    Sentence(is_unverified, unverified),
     Sentence(always, lambda s: source(s, "operations[].library", "operations[].efficiency")),
 )
 
@@ -135,14 +139,14 @@ REASONS = (
     Sentence(
         time_against_peak,
         lambda s: (
-            f"{the_costliest(s)} takes {duration(s.call_us)} per call for "
+            f"{the_costliest(s)} takes {call_time(s)} per call for "
             f"{data_size(s.call_bytes or 0)}, {_times(s.call_us / (s.call_at_peak_us or 1))} "
             "what the memory system needs at peak."
         ),
     ),
     Sentence(
         lambda s: not time_against_peak(s),
-        lambda s: f"{the_costliest(s)} takes {duration(s.call_us)} per call.",
+        lambda s: f"{the_costliest(s)} takes {call_time(s)} per call.",
     ),
     Sentence(
         is_impossibly_slow,
@@ -268,7 +272,7 @@ RESOLUTIONS = (
         time_against_peak,
         lambda s: (
             f"At peak bandwidth a call of the costliest shape would take {duration(s.call_at_peak_us or 0)} "
-            f"instead of {duration(s.call_us)}."
+            f"instead of {call_time(s)}."
         ),
     ),
     Sentence(

@@ -1,7 +1,7 @@
 """The sentences of an unfused norm: one that runs as a chain of small kernels."""
 
-from normscope.escape import markdown_code, shorten
-from normscope.findings.conditions import has_main_kernel, saves
+from normscope.findings.conditions import has_main_kernel, is_unverified, saves
+from normscope.findings.limits import main_kernel
 from normscope.findings.phrases import (
     Prose,
     Sentence,
@@ -14,6 +14,7 @@ from normscope.findings.phrases import (
     source,
     start_with,
     the_costliest,
+    unverified,
     what,
     what_capital,
     where,
@@ -29,7 +30,6 @@ from normscope.findings.wording import (
     significant,
 )
 
-_NAME_WIDTH = 60
 _FUSED_CALLS = {
     "RMSNorm": "`torch.nn.functional.rms_norm` (`torch.nn.RMSNorm`)",
     "LayerNorm": "`torch.nn.functional.layer_norm` (`torch.nn.LayerNorm`)",
@@ -79,6 +79,7 @@ UNFUSED = Prose(
             ),
         ),
         Sentence(lambda s: bool(s.modules), where),
+        Sentence(is_unverified, unverified),
         Sentence(
             always,
             lambda s: source(s, "operations[].kind", "operations[].bytes_launched_per_call"),
@@ -96,8 +97,8 @@ UNFUSED = Prose(
         Sentence(
             has_main_kernel,
             lambda s: (
-                f"{markdown_code(shorten(str(s.lead.main_kernel), _NAME_WIDTH))} holds most of the time, "
-                f"{significant(float(s.lead.main_kernel_percent or 0))}%."
+                f"The largest share of the time, {significant(float(s.lead.main_kernel_percent or 0))}%, "
+                f"is in {main_kernel(s)}."
             ),
         ),
         Sentence(

@@ -22,7 +22,8 @@ from normscope.trace.link import LinkedTrace
 from normscope.trace.nesting import NONE
 
 _PREFIX = "triton_"
-COMPILED = re.compile(r"triton_[a-z]{2,4}_fused_(?P<ops>\w+?)_\d+\Z")
+# Triton itself adds what it knows of the arguments to the number: ``_0d1d2d3de``.
+COMPILED = re.compile(r"triton_(?:[a-z]{2,4}_)?fused_(?P<ops>\w+?)(?:_\d[0-9a-z]*)?\Z")
 # Names of more than one word, the longest first; what is left of a kernel's name is split at each underscore.
 _LONG_NAMES = re.compile(
     r"native_layer_norm_backward|native_layer_norm|native_group_norm_backward|native_group_norm"
@@ -40,6 +41,7 @@ _VIEWS = frozenset(
         *("slice", "split", "chunk", "select", "alias", "detach", "as", "unbind", "getitem"),
     )
 )
+NOT_TOLD = "work that its name does not tell"
 ANOTHER_ADD = "possibly another add"
 NO_INPUTS = OpArgs()
 NO_ARGUMENTS = "no tensors recorded for the compiled kernel"
@@ -135,7 +137,7 @@ def fused_ops(name: str) -> tuple[str, ...]:
     """
     match = COMPILED.match(name)
     if match is None:
-        return ()
+        return (NOT_TOLD,)
     rest = match["ops"]
     found = [each.group() for each in _LONG_NAMES.finditer(rest)]
     words = [*found, *filter(None, _LONG_NAMES.sub("_", rest).split("_"))]

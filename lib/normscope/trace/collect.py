@@ -161,7 +161,6 @@ class Collector:
                 args.grid,
                 args.block,
                 args.blocks_per_sm,
-                args.warps_per_sm,
             )
         )
 

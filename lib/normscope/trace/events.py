@@ -51,7 +51,6 @@ class GpuEvent(msgspec.Struct, frozen=True, gc=False):
     grid: tuple[int, ...] | None = None
     block: tuple[int, ...] | None = None
     blocks_per_sm: float | None = None
-    warps_per_sm: float | None = None
     clipped_dur_us: float | None = None
     """Time to the start of the next event of the stream, if this one claims to outlast it, else None."""
 
@@ -128,7 +127,6 @@ class DeviceProperties(msgspec.Struct, frozen=True, gc=False):
     compute_major: int | None = None
     compute_minor: int | None = None
     multiprocessors: int | None = None
-    warp_size: int | None = None
 
 
 class TraceInfo(msgspec.Struct, frozen=True):

@@ -79,7 +79,6 @@ class GpuArgs(
     rename={
         "external_id": _EXTERNAL_ID,
         "blocks_per_sm": "blocks per SM",
-        "warps_per_sm": "warps per SM",
         "external_id_2021": _EXTERNAL_ID_2021,
     },
 ):
@@ -90,7 +89,6 @@ class GpuArgs(
     stream: int | None = None
     correlation: int | None = None
     blocks_per_sm: float | None = None
-    warps_per_sm: float | None = None
     grid: tuple[int, ...] | None = None
     block: tuple[int, ...] | None = None
     external_id_2021: int | None = None

@@ -20,7 +20,6 @@ _DEVICE_KEYS = {
     "compute_major": "computeMajor",
     "compute_minor": "computeMinor",
     "multiprocessors": "numSms",
-    "warp_size": "warpSize",
 }
 
 

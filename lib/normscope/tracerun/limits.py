@@ -19,7 +19,7 @@ from normscope.tracerun.signatures import Signature
 SHORTEST_SHARE = 0.01
 """The shortest kernels of a trace: as short as this share of them at most."""
 FEWEST_KERNELS = 50
-"""Fewer kernels may all be long, and don't tell how short kernels get."""
+"""Fewer other kernels may all be long, and don't tell how short kernels get."""
 _ROW_NORMS = ("LayerNorm", "RMSNorm")
 _READS_ONCE = re.compile(r"singleread|semiPersist")
 """Batch norm kernels that keep their part of x on the chip."""
@@ -32,8 +32,8 @@ class TracedDevice(msgspec.Struct, frozen=True):
     ----------
     multiprocessors
         Streaming multiprocessors or compute units, by device id of the trace; None stands for any device.
-    shortest_kernel_us
-        No more than a hundredth of the trace's kernels are shorter; None where there are only a few.
+    kernels
+        All kernels that took time, as duration in µs and index, the shortest first.
     last_level_cache_bytes
         Of the GPU, by the registry.
     bandwidth_gbps
@@ -41,7 +41,7 @@ class TracedDevice(msgspec.Struct, frozen=True):
     """
 
     multiprocessors: dict[int | None, int]
-    shortest_kernel_us: float | None
+    kernels: Sequence[tuple[float, int]]
     last_level_cache_bytes: int | None
     bandwidth_gbps: float | None
 
@@ -53,15 +53,16 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     bounds
         ``under-filled``: the main kernel starts fewer workgroups than the GPU has compute units.
-        ``launch-bound``: the bytes of a call take less at peak bandwidth than the shortest kernels of the
-        trace. ``cache-resident``: the bytes of a call fit the last-level cache. ``two-pass``: inputs are read
-        twice by nature.
+        ``launch-bound``: the bytes of a call take less at peak bandwidth than the shortest other kernels of
+        the trace. ``cache-resident``: the bytes of a call fit the last-level cache. ``two-pass``: inputs are
+        read twice by nature.
     main_kernel, main_kernel_percent
         The kernel with most of the time of a call of several kernels, and its share.
     workgroups, workgroup_threads, multiprocessors
-        Of the main kernel's launch, and of the GPU.
+        Of the main kernel's launch, where it is the same in all calls, and of the GPU.
     at_peak_us, shortest_kernel_us
-        Time of a call's bytes at peak bandwidth, and of the shortest kernels of the trace.
+        Time of a call's bytes at peak bandwidth, and of the shortest other kernels: no more than a hundredth
+        of them are shorter.
     last_level_cache_bytes
         Of the GPU.
     attainable_percent
@@ -86,34 +87,47 @@ def traced_device(trace: Trace, found: TracedGpu) -> TracedDevice:
     alike: set[int | None] = {*counts.values()} or {found.multiprocessors}
     if len(alike) == 1 and (count := alike.pop()):
         counts[None] = count
-    durations_us = sorted(e.dur_us for e in trace.gpu_events if e.kind == "kernel" and e.dur_us > 0)
+    events = enumerate(trace.gpu_events)
     return TracedDevice(
         multiprocessors=counts,
-        shortest_kernel_us=_shortest_us(durations_us),
+        kernels=sorted((e.dur_us, i) for i, e in events if e.kind == "kernel" and e.dur_us > 0),
         last_level_cache_bytes=found.last_level_cache_bytes,
         bandwidth_gbps=found.peaks.bandwidth_gbps if found.peaks else None,
     )
 
 
-def _shortest_us(durations_us: Sequence[float]) -> float | None:
-    """Return how short the shortest of many kernels are; ``durations_us`` are sorted."""
-    count = len(durations_us)
-    return durations_us[int(count * SHORTEST_SHARE)] if count >= FEWEST_KERNELS else None
+def shortest_kernel_us(device: TracedDevice, row: Signature) -> float | None:
+    """Return how short the shortest kernels are besides those of ``row``; None where there are only a few.
+
+    Its own are left out: a norm needs less at peak than it takes, so it would always be shorter than itself.
+    """
+    own = {i for call in row.calls for i in call.norm_events}
+    others = len(device.kernels) - len(own)
+    if others < FEWEST_KERNELS:
+        return None
+    left = int(others * SHORTEST_SHARE)
+    for duration_us, index in device.kernels:
+        if index not in own:
+            if not left:
+                return duration_us
+            left -= 1
+    return None
 
 
 def limits(events: Sequence[GpuEvent], row: Signature, device: TracedDevice) -> Limits:
     """Return what bounds the calls of a signature."""
     call = row.first
-    main, share = _main_kernel(events, row)
+    main, share, is_same = _main_kernel(events, row)
     moved = call.cost.bytes_moved
     at_peak_us = moved / (device.bandwidth_gbps * 1e3) if moved and device.bandwidth_gbps else None
-    workgroups = prod(main.grid) if main.grid else None
-    multiprocessors = device.multiprocessors.get(main.device, device.multiprocessors.get(None))
+    workgroups = prod(main.grid) if main.grid and is_same else None
+    multiprocessors = _multiprocessors(device, main)
+    shortest_us = shortest_kernel_us(device, row)
     cache = device.last_level_cache_bytes
     attainable = _attainable_percent(call, main.name, device, multiprocessors)
     tests = {
         "under-filled": workgroups is not None and workgroups < (multiprocessors or 0),
-        "launch-bound": at_peak_us is not None and at_peak_us < (device.shortest_kernel_us or 0.0),
+        "launch-bound": at_peak_us is not None and at_peak_us < (shortest_us or 0.0),
         "cache-resident": moved is not None and moved <= (cache or 0),
         "two-pass": attainable is not None,
     }
@@ -122,24 +136,39 @@ def limits(events: Sequence[GpuEvent], row: Signature, device: TracedDevice) -> 
         main_kernel=bare_kernel_name(main.name) if share is not None else "",
         main_kernel_percent=share,
         workgroups=workgroups,
-        workgroup_threads=prod(main.block) if main.block else None,
+        workgroup_threads=prod(main.block) if main.block and is_same else None,
         multiprocessors=multiprocessors,
         at_peak_us=at_peak_us,
-        shortest_kernel_us=device.shortest_kernel_us,
+        shortest_kernel_us=shortest_us,
         last_level_cache_bytes=cache,
         attainable_percent=attainable,
     )
 
 
-def _main_kernel(events: Sequence[GpuEvent], row: Signature) -> tuple[GpuEvent, float | None]:
-    """Return the kernel with most of the norm's time, and its share where a call has several."""
+def _multiprocessors(device: TracedDevice, kernel: GpuEvent) -> int | None:
+    """Return how many compute units the GPU has: as listed, else as a launch tells.
+
+    NVIDIA's profiler records how many blocks of a launch each multiprocessor gets.
+    """
+    listed = device.multiprocessors.get(kernel.device, device.multiprocessors.get(None))
+    if listed or not kernel.grid or not kernel.blocks_per_sm:
+        return listed
+    return round(prod(kernel.grid) / kernel.blocks_per_sm)
+
+
+def _main_kernel(events: Sequence[GpuEvent], row: Signature) -> tuple[GpuEvent, float | None, bool]:
+    """Return the kernel with most of the norm's time, its share where a call has several kernels.
+
+    The last value tells whether all calls launch it alike.
+    """
     places = [call.norm_events or call.helper_events for call in row.calls]
     alike = [each for each in places if len(each) == len(places[0])]
     times_us = [sum(events[each[n]].dur_us for each in alike) for n in range(len(places[0]))]
     most = max(range(len(times_us)), key=times_us.__getitem__)
     total_us = sum(times_us)
     share = 100.0 * times_us[most] / total_us if len(times_us) > 1 and total_us else None
-    return events[places[0][most]], share
+    launches = {(events[each[most]].grid, events[each[most]].block) for each in alike}
+    return events[places[0][most]], share, len(launches) == 1 and len(alike) == len(places)
 
 
 def _attainable_percent(

@@ -43,7 +43,7 @@ def ops_table(
                 "Cumulative Percentage (%)": cumulative,
                 "enhanced_category": row.category,
                 "display_name": _OP_CATEGORY[row.category],
-                **_own_cells(linked.trace.gpu_events, row),
+                **_own_cells(linked, row),
                 **_limit_cells(limits(linked.trace.gpu_events, row, device)),
             }
         )
@@ -167,8 +167,9 @@ def _kernel_details(events: Sequence[GpuEvent], row: Signature) -> list[Cells]:
     return details
 
 
-def _own_cells(events: Sequence[GpuEvent], row: Signature) -> Cells:
+def _own_cells(linked: LinkedTrace, row: Signature) -> Cells:
     """Return the columns that TraceLens lacks: the norm's own kernels apart from casts and copies."""
+    events = linked.trace.gpu_events
     norm_us = spread([call.norm_us for call in row.calls])
     moved = row.first.cost.bytes_moved
     bandwidth = rates(row, None if moved is None else moved / _PER_TERA, norm_only=True)
@@ -189,6 +190,7 @@ def _own_cells(events: Sequence[GpuEvent], row: Signature) -> Cells:
         "fused_with": " | ".join(row.first.fuses),
         "is_upper_bound": row.first.is_upper_bound,
         "Data Launched (MB)": _mib(row.first.launched_bytes),
+        "is_replayed": any(linked.how[i] == "graph" for i in row.first.norm_events),
     }
 
 

@@ -66,10 +66,19 @@ def signatures(linked: LinkedTrace, calls: Iterable[NormCall]) -> list[Signature
         if text not in inputs:
             inputs[text] = _inputs(call.args)
         # Equal outer arguments can hide different work below: autocast turns one type into another.
-        key = (call.name, call.direction, call.pid, call.tid, call.row.id, call.fuses, call.cost, text)
+        alike = (call.name, call.direction, call.pid, call.tid, call.row.id, call.fuses, call.cost)
+        key = (*alike, _launches(linked, call), text)
         groups.setdefault(key, []).append(call)
     found = [_signature(linked, inputs[str(key[-1])], group) for key, group in groups.items()]
     return sorted(found, key=lambda row: -row.kernel_us)
+
+
+def _launches(linked: LinkedTrace, call: NormCall) -> object:
+    """Return the launches of a call without shapes, which tell calls of different sizes apart; else None."""
+    if call.cost.x_shape is not None:
+        return None
+    events = (linked.trace.gpu_events[i] for i in call.norm_events)
+    return tuple((event.grid, event.block) for event in events)
 
 
 def _inputs(args: OpArgs) -> Inputs:
