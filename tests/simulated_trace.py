@@ -5,13 +5,14 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from normscope.sample.truth import Truth
+from normscope.sample.truth import Truth, sample_truth
 
 Event = dict[str, Any]
 Trace = dict[str, Any]
 Calls = dict[tuple[str, tuple[Any, ...]], list[list[Event]]]
 # The floats of the file hold µs since 5e9 to within a quarter of a ns.
 EPSILON_US = 0.002
+UNFUSED = {row.op for row in sample_truth() if row.found_as == "unfused"}
 
 
 def read(text: str | bytes) -> Trace:
@@ -48,22 +49,41 @@ def with_ancestors(events: Iterable[Event]) -> list[tuple[Event, list[Event]]]:
 def norm_calls(trace: Trace) -> Calls:
     """Find the kernels of every call of a norm, by outermost norm op and the arguments of that op.
 
-    This is an own small reader: kernel to launch by correlation, launch to the ops around it by time.
+    This is an own small reader: kernel to launch by correlation, launch to the ops around it by time. The
+    kernels of an unfused norm are those of a call of its module; its name and arguments are those of the
+    module and of the first op in it.
     """
     kernels = {event["args"]["correlation"]: event for event in of(trace, "kernel")}
     kernels_of: dict[int, list[Event]] = defaultdict(list)
-    ops = {}
-    for span, ancestors in with_ancestors(of(trace, "cpu_op", "cuda_runtime")):
+    called: dict[int, tuple[str, Event]] = {}
+    for span, ancestors in with_ancestors(of(trace, "cpu_op", "cuda_runtime", "python_function")):
         kernel = kernels.get(span["args"].get("correlation"))
-        norms = [op for op in ancestors if is_norm(op["name"])]
-        if kernel is not None and norms:
-            kernels_of[norms[0]["args"]["External id"]].append(kernel)
-            ops[norms[0]["args"]["External id"]] = norms[0]
+        call = norm_call(ancestors) if kernel is not None else None
+        if kernel is not None and call is not None:
+            name, around, first = call
+            called.setdefault(id(around), (name, first))
+            kernels_of[id(around)].append(kernel)
     found = defaultdict(list)
     for number, own in kernels_of.items():
-        op = ops[number]
-        found[op["name"], freeze(op["args"].get("Input Dims"), op["args"].get("Input type"))].append(own)
+        name, op = called[number]
+        found[name, freeze(op["args"].get("Input Dims"), op["args"].get("Input type"))].append(own)
     return found
+
+
+def norm_call(ancestors: list[Event]) -> tuple[str, Event, Event] | None:
+    """Return the name of the norm around something, the event that is the whole call, and its first op."""
+    ops = [event for event in ancestors if event["cat"] == "cpu_op"]
+    norms = [op for op in ops if is_norm(op["name"])]
+    if norms:
+        return norms[0]["name"], norms[0], norms[0]
+    modules = [event for event in ancestors if unfused_norm(event["name"])]
+    return (unfused_norm(modules[-1]["name"]), modules[-1], ops[0]) if modules and ops else None
+
+
+def unfused_norm(name: str) -> str:
+    """Return how the truth calls the unfused norm whose module has this name, nothing for another."""
+    found = f"eager::{name.removeprefix('nn.Module: ').rpartition('_')[0]}"
+    return found if found in UNFUSED else ""
 
 
 def is_norm(name: str) -> bool:

@@ -11,8 +11,10 @@ from normscope.analysis.models import CategoryMetrics, Operation
 from normscope.inputs.rundir import find_categories
 from normscope.params import make_params
 from normscope.report.source import SAMPLE_LABEL, trace_to_run
+from normscope.sample.trace import sample_trace
 from normscope.sample.truth import Truth, sample_truth
 from normscope.sample.workload import PEAK_HBM_BW_TBS, PLATFORM
+from simulated_trace import end, of
 
 CATEGORY = {"forward": "norm_fwd", "backward": "norm_bwd"}
 # A row is named after the op that has a performance model, which here is not the outermost one.
@@ -67,6 +69,10 @@ def test_each_signature_has_its_declared_calls_time_variant_and_efficiency(
     )
     assert operation.time_ms == pytest.approx(truth.total_us / 1000, abs=0.001)
     assert operation.efficiency.resolved_peak_hbm_bw == PEAK_HBM_BW_TBS
+    assert (operation.kind, operation.bytes_launched_per_call) == (
+        truth.found_as,
+        truth.launched_bytes_per_call,
+    )
     if truth.bytes_per_call is None:
         assert operation.efficiency.efficiency_percent is None
     elif not truth.helper_kernels_per_call:
@@ -105,3 +111,18 @@ def test_one_anomaly_one_high_variance_and_no_note(metrics: Mapping[str, Categor
 def test_every_band_of_efficiency_has_a_finding(metrics: Mapping[str, CategoryMetrics]) -> None:
     bands = {f.eff_bucket for each in metrics.values() for f in each.category_findings}
     assert {"0-30", "30-60", "60-100"} <= bands
+
+
+def test_the_unfused_norm_is_a_finding_but_not_the_first(metrics: Mapping[str, CategoryMetrics]) -> None:
+    findings = metrics["norm_fwd"].category_findings
+    (place,) = (place for place, finding in enumerate(findings) if finding.kind == "unfused")
+    (truth,) = (row for row in ROWS if row.found_as == "unfused")
+    (member,) = findings[place].members
+    assert (place > 0, member.operation) == (True, truth.op)
+    # The middle of the range is 87.5% of what one kernel at peak would save.
+    saved_us = truth.total_us - truth.calls * (truth.bytes_per_call or 0) / (PEAK_HBM_BW_TBS * 1e6)
+    work = of(sample_trace(), "kernel", "gpu_memcpy")
+    end_to_end_us = max(map(end, work)) - min(event["ts"] for event in work)
+    expected = 100 * 0.875 * saved_us / end_to_end_us
+    assert findings[place].impact_score == pytest.approx(expected, abs=0.01)
+    assert findings[place].impact_score >= 0.5

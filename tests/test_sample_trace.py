@@ -10,10 +10,12 @@ import pytest
 
 from normscope.errors import UsageError
 from normscope.sample.recorded import recorded_arguments
+from normscope.sample.recorded_ops import NORM_KINDS
 from normscope.sample.trace import sample_trace, write_sample_trace
 from normscope.sample.truth import sample_truth
 from simulated_trace import Event, Trace, end, is_norm, of, read, with_ancestors
 
+BF16, SCALARS = "c10::BFloat16", ["Scalar"] * 3
 LISTS = ("Concrete Inputs", "Input type", "Input Strides", "Input Dims")
 
 
@@ -181,21 +183,23 @@ def test_arguments_stand_at_the_places_of_the_schema(
     assert {place: args["Concrete Inputs"][place] for place in settings} == settings
 
 
-@pytest.mark.parametrize("name", ["norm_layers_mi300x", "resnet_checkpoint_mi300x", "sglang_prefill_mi300x"])
-def test_ops_have_as_many_arguments_as_in_real_traces(trace: Trace, shared: Path, name: str) -> None:
-    real = read(gzip.decompress((shared / "traces" / f"{name}.json.gz").read_bytes()))
-
-    def lengths(of_trace: Trace) -> dict[str, set[int]]:
-        found = defaultdict(set)
+def test_ops_have_as_many_arguments_as_in_real_traces(trace: Trace, shared: Path) -> None:
+    def add_lengths(of_trace: Trace, found: dict[str, set[int]]) -> None:
         for event in of(of_trace, "cpu_op"):
             if "Input type" in event["args"]:
                 found[event["name"]].add(len(event["args"]["Input type"]))
-        return found
 
-    simulated, recorded = lengths(trace), lengths(real)
+    simulated: dict[str, set[int]] = defaultdict(set)
+    recorded: dict[str, set[int]] = defaultdict(set)
+    add_lengths(trace, simulated)
+    for name in ("norm_layers_mi300x", "resnet_checkpoint_mi300x", "sglang_prefill_mi300x", "qwen15_mi300x"):
+        real = read(gzip.decompress((shared / "traces" / f"{name}.json.gz").read_bytes()))
+        add_lengths(real, recorded)
     common = set(simulated) & set(recorded)
-    assert any(is_norm(op) for op in common)
-    assert {op: simulated[op] for op in common} == {op: recorded[op] for op in common}
+    assert len([op for op in common if is_norm(op)]) > 10
+    assert {"aten::to", "aten::pow", "aten::mean", "aten::rsqrt"} <= common
+    # A real trace also has overloads that take more or fewer arguments.
+    assert {op: simulated[op] - recorded[op] for op in common if simulated[op] - recorded[op]} == {}
 
 
 def test_statistics_and_absent_parameters_are_recorded_as_pytorch_does() -> None:
@@ -207,6 +211,51 @@ def test_statistics_and_absent_parameters_are_recorded_as_pytorch_does() -> None
         "Input Strides": [[512, 32, 1], [512, 32, 1], [], [16, 1, 1], [16, 1, 1], [], [], []],
         "Input Dims": [[8, 16, 32], [8, 16, 32], [], [8, 16, 1], [8, 16, 1], [], [], []],
     }
+
+
+# Copied by hand from a profile of such a module in torch, with 3 rows of 4 in bf16.
+UNFUSED_OPS = (
+    ("aten::to", ["", "6", "False", "False", ""], [BF16, *SCALARS, ""], [[3, 4], *[[]] * 4]),
+    (
+        *("aten::_to_copy", ["", "6", "", "", "", "False", ""], [BF16, "Scalar", "", "", "", "Scalar", ""]),
+        [[3, 4], *[[]] * 6],
+    ),
+    ("aten::copy_", ["", "", "False"], ["float", BF16, "Scalar"], [[3, 4], [3, 4], []]),
+    ("aten::pow", ["", "2"], ["float", "Scalar"], [[3, 4], []]),
+    ("aten::mean", ["", "[-1]", "True", ""], ["float", "ScalarList", "Scalar", ""], [[3, 4], [], [], []]),
+    ("aten::add", ["", "", "1"], ["float", "double", "Scalar"], [[3, 1], [], []]),
+    ("aten::rsqrt", [""], ["float"], [[3, 1]]),
+    ("aten::mul", ["", ""], ["float", "float"], [[3, 4], [3, 1]]),
+    ("aten::to", ["", "15", "False", "False", ""], ["float", *SCALARS, ""], [[3, 4], *[[]] * 4]),
+    (
+        *("aten::_to_copy", ["", "15", "", "", "", "False", ""]),
+        *(["float", "Scalar", "", "", "", "Scalar", ""], [[3, 4], *[[]] * 6]),
+    ),
+    ("aten::copy_", ["", "", "False"], [BF16, "float", "Scalar"], [[3, 4], [3, 4], []]),
+    ("aten::mul", ["", ""], [BF16, BF16], [[4], [3, 4]]),
+)
+
+
+def test_the_ops_of_the_unfused_norm_are_those_of_a_profile() -> None:
+    links = [link for op in NORM_KINDS["rms_norm_unfused"].small_ops for link in op.chain]
+    found = [
+        (name, *(recorded_arguments(words, (3, 4), "bf16")[key] for key in (LISTS[0], LISTS[1], LISTS[3])))
+        for name, words in links
+    ]
+    assert found == list(UNFUSED_OPS)
+
+
+def test_a_call_of_the_unfused_norm_runs_eight_kernels_of_ops_beside_each_other(trace: Trace) -> None:
+    cast = ("aten::to", "aten::_to_copy", "aten::copy_")
+    singles = ("pow", "mean", "add", "rsqrt", "mul")
+    expected = [cast, *((f"aten::{name}",) for name in singles), cast, ("aten::mul",)]
+    calls = defaultdict(list)
+    for span, ancestors in with_ancestors(of(trace, "cpu_op", "cuda_runtime", "python_function")):
+        modules = [e for e in ancestors if e["name"].startswith("nn.Module: TextRMSNorm_")]
+        if span["cat"] == "cuda_runtime" and modules:
+            names = tuple(event["name"] for event in ancestors if event["cat"] == "cpu_op")
+            calls[modules[0]["args"]["Python id"]].append(names)
+    assert list(calls.values()) == [expected] * 6
 
 
 def test_chains_of_nested_ops_are_those_of_real_traces(trace: Trace) -> None:
@@ -256,7 +305,7 @@ def test_backward_runs_on_its_own_thread_with_the_sequence_number_of_its_forward
 
 def test_modules_form_the_declared_tree(trace: Trace) -> None:
     forward = [row for row in sample_truth() if row.direction == "forward"]
-    ops = {row.op for row in forward}
+    ops = {"aten::rsqrt" if row.found_as == "unfused" else row.op for row in forward}
     paths = set()
     for span, ancestors in with_ancestors(of(trace, "python_function", "cpu_op")):
         if span["name"] in ops:

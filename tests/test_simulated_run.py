@@ -12,9 +12,12 @@ from normscope.sample.workload import PEAK_HBM_BW_TBS
 from normscope.tracerun.summary import TOO_SHORT
 from written_run import CATEGORIES, Row, WrittenRun, known, written
 
-MODELED = [row for row in sample_truth() if "triton" not in row.kind]
-FUSED = [row for row in sample_truth() if "triton" in row.kind]
-NAMED_AFTER = {"aten::rms_norm": "aten::_fused_rms_norm"}
+FUSED = [row for row in sample_truth() if row.found_as == "compiled"]
+UNFUSED = [row for row in sample_truth() if row.found_as == "unfused"]
+MODELED = [row for row in sample_truth() if row not in FUSED]
+NAMED_AFTER = {"aten::rms_norm": ("aten::_fused_rms_norm",)}
+# Where no module is recorded, an unfused norm is named after what it computes.
+WITHOUT_MODULES = {"norm": (), "compiled": (), "unfused": ("eager::rms_norm",)}
 PEAK_BYTES_PER_US = PEAK_HBM_BW_TBS * 1e6
 
 
@@ -36,10 +39,11 @@ def simulated(folder: Path, form: Form | None = None, *, steps: int = 2) -> Writ
 def row_of(truth: Truth, run: WrittenRun) -> Row:
     """Return the row of a signature: that of its op and shape; one has no recorded inputs at all."""
     shape = "" if truth.kind == "layer_norm_unrecorded" else repr(tuple(truth.shape))
+    names = NAMED_AFTER.get(truth.op, (truth.op, *WITHOUT_MODULES[truth.found_as]))
     (row,) = [
         row
         for row in run.rows
-        if row["name"] == NAMED_AFTER.get(truth.op, truth.op)
+        if row["name"] in names
         and (first_shape(row) == shape)
         and (truth.kind != "instance_norm_backward_native" or ast.literal_eval(row["Input Dims"])[2] == ())
     ]
@@ -69,6 +73,8 @@ def test_a_row_is_what_was_declared(truth: Truth, run: WrittenRun) -> None:
         assert row["bytes_not_known_because"] != ""
         return
     assert known(row, "Data Moved (MB)") * 2**20 == truth.bytes_per_call
+    launched = row["Data Launched (MB)"]
+    assert (float(launched) * 2**20 if launched else None) == truth.launched_bytes_per_call
     bytes_per_us = truth.bytes_per_call / known(row, "Norm Kernel Time (µs)_mean")
     assert truth.efficiency_percent is not None
     assert 100 * bytes_per_us / PEAK_BYTES_PER_US == pytest.approx(truth.efficiency_percent, rel=1e-6)
@@ -96,11 +102,14 @@ def test_the_first_call_of_a_group_norm_stands_out_in_the_list_of_calls(run: Wri
 
 
 def test_all_kernel_time_is_accounted_for(run: WrittenRun) -> None:
-    direct = sum(truth.calls * truth.duration_us for truth in MODELED)
+    direct = sum(truth.calls * truth.duration_us for truth in MODELED if truth not in UNFUSED)
     helper = sum(truth.calls * truth.helper_us for truth in MODELED)
     fused = sum(truth.total_us for truth in FUSED)
     assert run.groups["explicit"][1] == pytest.approx(direct)
     assert run.groups["helper_copies"][1] == pytest.approx(helper)
+    count, time_us = run.groups["eager_decomposed"]
+    assert count == sum(truth.calls * truth.kernels_per_call for truth in UNFUSED)
+    assert time_us == pytest.approx(sum(truth.total_us for truth in UNFUSED))
     count, time_us = run.groups["compiled_fused"]
     assert count == sum(truth.calls for truth in FUSED)
     assert time_us == pytest.approx(fused)
@@ -209,7 +218,7 @@ def test_gpu_only_finds_norms_by_the_names_of_kernels(run: WrittenRun, tmp_path:
 def test_a_trace_of_2021_gives_the_same_calls_to_a_microsecond(run: WrittenRun, legacy: WrittenRun) -> None:
     assert legacy.summary.resolution_us == 1.0
     assert legacy.summary.call_count == run.summary.call_count
-    kernels = run.summary.coverage.count("explicit", "compiled_fused", "helper_copies")
+    kernels = run.summary.coverage.count("explicit", "compiled_fused", "eager_decomposed", "helper_copies")
     declared_us = run.summary.norm_us + run.summary.helper_us
     lost_us = declared_us - legacy.summary.norm_us - legacy.summary.helper_us
     assert 0 <= lost_us <= kernels

@@ -1,5 +1,6 @@
 """The words that describe the tensors of an op: which shape and type each has."""
 
+import math
 from collections.abc import Callable
 from typing import Literal
 
@@ -25,11 +26,19 @@ class Argument(msgspec.Struct, frozen=True, kw_only=True):
 
     def type_in_trace(self, dtype: Dtype) -> str:
         """Return the type as a profiler writes it, for an op on ``dtype``."""
-        return TRACE_DTYPE["fp32" if self.is_fp32 else dtype]
+        return TRACE_DTYPE[self._dtype(dtype)]
+
+    def size_bytes(self, shape: Shape, dtype: Dtype) -> int:
+        """Return the size for an op on an activation of ``shape`` and ``dtype``."""
+        return math.prod(self.shape(shape)) * BYTES_PER_ELEMENT[self._dtype(dtype)]
+
+    def _dtype(self, dtype: Dtype) -> Dtype:
+        return "fp32" if self.is_fp32 else dtype
 
 
 ARGUMENTS = {
     "activation": Argument(shape=lambda s: s),
+    "activation_fp32": Argument(shape=lambda s: s, is_fp32=True),
     "channel": Argument(shape=lambda s: s[1:2]),
     "channel_stat": Argument(shape=lambda s: s[1:2], is_fp32=True),
     "feature": Argument(shape=lambda s: s[-1:]),

@@ -8,7 +8,7 @@ from normscope.sample.arguments import Dtype, Shape
 from normscope.sample.recorded import TENSORS, Event
 from normscope.sample.recorded_ops import NORM_KINDS, OTHER_KINDS
 from normscope.sample.recorder import Recorder
-from normscope.sample.training import Call, Training, kernel_work, run_chain
+from normscope.sample.training import Call, Training, kernel_work, run_chain, run_small_ops
 from normscope.sample.truth import Truth
 
 _IMAGE_AXES = 4
@@ -91,6 +91,9 @@ def _run(training: Training, key: str, shape: Shape, dtype: Dtype, *, trains: bo
     with ExitStack() as stack:
         for frame in kind.frames[:1]:
             stack.enter_context(recorder.frame(frame))
+        if kind.small_ops:
+            run_small_ops(training, key, shape, dtype)
+            return
         if kind.chain[0][0] == "aten::batch_norm":
             _count_batch(training, links)
         for frame in kind.frames[1:]:

@@ -9,6 +9,8 @@ import msgspec
 
 from normscope.sample.arguments import Shape
 
+OpLink = tuple[str, str]
+"""Name and argument words of one op of a chain."""
 THREADS_PER_BLOCK = 256
 _ELEMENTS_PER_THREAD = 4
 

@@ -1,7 +1,8 @@
 """How a profiler records the arguments of an op: shapes, types, strides and values by schema position.
 
 Arguments are written as words: a word of :data:`TENSORS` is a tensor, ``absent`` an optional tensor that is
-not given, ``[..]`` a list and any other word a number, each with its value. ``{B}``, ``{C}``, ``{HW}``,
+not given, ``number`` a number where the schema wants a tensor, ``[..]`` a list and any other word a number,
+each with its value. ``{B}``, ``{C}``, ``{HW}``,
 ``{N}``, ``{R}`` and ``{G}`` stand for the batch size, the channels, the pixels, the last axis, the number of
 rows and the number of groups.
 """
@@ -22,6 +23,10 @@ TENSORS = {
     "rows": Argument(shape=lambda s: (math.prod(s[:-1]), s[-1])),
     "scalar_loss": Argument(shape=lambda _: (), is_fp32=True),
 }
+
+
+_NO_AXES = {"absent": "", "number": "double"}
+"""Types of what is recorded as a tensor of no axes: PyTorch makes one of a number, whose value is lost."""
 
 
 def contiguous_strides(shape: Shape) -> list[int]:
@@ -57,8 +62,8 @@ def recorded_arguments(words: str, shape: Shape, dtype: Dtype) -> Event:
 
 
 def _recorded_argument(word: str, shape: Shape, dtype: Dtype) -> tuple[str, str, list[int], list[int]]:
-    if word == "absent":
-        return "", "", [], []
+    if word in _NO_AXES:
+        return "", _NO_AXES[word], [], []
     if word == "channels_last":
         return "", TENSORS["activation"].type_in_trace(dtype), channels_last_strides(shape), list(shape)
     if word in TENSORS:

@@ -2,11 +2,9 @@
 
 import msgspec
 
-from normscope.sample.ops import OP_KINDS, Kernel
+from normscope.sample import unfused
+from normscope.sample.ops import OP_KINDS, Kernel, OpLink
 from normscope.sample.recorded import Event
-
-OpLink = tuple[str, str]
-"""Name and argument words of one op of a chain."""
 
 
 class RecordedKind(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,11 +15,13 @@ class RecordedKind(msgspec.Struct, frozen=True, kw_only=True):
     is the key of the kind that autograd runs for it. A backward kind has the ``node`` of autograd that calls
     it, the incoming gradients ``grads`` of that node and the parameters whose gradients it computes.
     ``innermost_details`` is what the last op of the chain has besides its arguments.
+    A norm written out in Python has ``small_ops`` in place of a chain and of kernels.
     ``{T}`` in a kernel's name stands for the C++ type of the activation, ``{t}`` for its short name.
     """
 
-    chain: tuple[OpLink, ...]
-    kernels: tuple[Kernel, ...]
+    chain: tuple[OpLink, ...] = ()
+    kernels: tuple[Kernel, ...] = ()
+    small_ops: tuple[unfused.SmallOp, ...] = ()
     variant: str = ""
     library: str = "PyTorch Native"
     frames: tuple[str, ...] = ()
@@ -141,6 +141,11 @@ NORM_KINDS = {
         variant="RMSNorm",
         library="AITER",
         frames=OP_KINDS["rms_norm_aiter"].python_frames,
+    ),
+    "rms_norm_unfused": RecordedKind(
+        small_ops=unfused.RMS_NORM,
+        variant="RMSNorm",
+        frames=("text_encoder.py(31): forward",),
     ),
     "group_norm_native": _group_norm("activation"),
     "group_norm_copied": _group_norm("channels_last"),

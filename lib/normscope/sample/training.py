@@ -91,6 +91,17 @@ def run_chain(training: Training, key: str, shape: Shape, dtype: Dtype, links: E
     return events[0]
 
 
+def run_small_ops(training: Training, key: str, shape: Shape, dtype: Dtype) -> None:
+    """Run the small ops of a norm that is written out in Python, each with its kernel."""
+    (shares,) = (row.kernel_shares for row in training.rows if (row.kind, row.shape) == (key, shape))
+    parts = _split(_next_duration_ns(training, key, shape, dtype), shares)
+    for small_op, part in zip(NORM_KINDS[key].small_ops, parts, strict=True):
+        with ExitStack() as stack:
+            for name, words in small_op.chain:
+                stack.enter_context(training.recorder.op(name, recorded_arguments(words, shape, dtype)))
+            training.recorder.launch(kernel_work(small_op.kernel, part, small_op.workgroups(shape)))
+
+
 def kernel_work(
     name: str, duration_ns: int, workgroups: int, launch_call: str = "hipLaunchKernel"
 ) -> GpuWork:

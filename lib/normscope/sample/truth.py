@@ -4,12 +4,13 @@ import math
 import random
 from collections.abc import Callable
 from itertools import accumulate, pairwise
+from typing import Literal
 
 import msgspec
 
 from normscope.sample import workload
 from normscope.sample.arguments import BYTES_PER_ELEMENT, GROUPS, Dtype, Shape
-from normscope.sample.recorded_ops import NORM_KINDS
+from normscope.sample.recorded_ops import NORM_KINDS, RecordedKind
 from normscope.sample.workload import NormCall
 
 STEPS = 2
@@ -23,6 +24,11 @@ FIRST_CALL_FACTOR = {"group_norm_native": 4.0}
 UNMODELED = frozenset({"layer_norm_unrecorded"})
 FUSED_WITH = {"layer_norm_triton": ("add",)}
 """What a compiler put into the same kernel, where it did: the times are then upper bounds."""
+FOUND_AS: dict[str, Literal["compiled", "unfused"]] = {
+    "layer_norm_triton": "compiled",
+    "rms_norm_unfused": "unfused",
+}
+"""What a finding about the norm calls it, where that is not just a norm."""
 
 
 class Sizes(msgspec.Struct, frozen=True):
@@ -41,6 +47,7 @@ _COMPULSORY_BYTES: dict[str, Callable[[Sizes], int]] = {
     "layer_norm": lambda n: (2 * n.elements + 2 * n.features) * n.itemsize + 2 * n.rows * STAT_BYTES,
     "layer_norm_triton": lambda n: (4 * n.elements + 2 * n.features) * n.itemsize,
     "rms_norm": lambda n: (2 * n.elements + n.features) * n.itemsize + n.rows * STAT_BYTES,
+    "rms_norm_unfused": lambda n: (2 * n.elements + n.features) * n.itemsize,
     "rms_norm_aiter": lambda n: (4 * n.elements + n.features) * n.itemsize,
     "group_norm": lambda n: (2 * n.elements + 2 * n.channels + 2 * n.samples * GROUPS) * n.itemsize,
     "instance_norm": lambda n: 2 * n.elements * n.itemsize + 2 * n.samples * n.channels * STAT_BYTES,
@@ -55,19 +62,22 @@ _COMPULSORY_BYTES: dict[str, Callable[[Sizes], int]] = {
 """Every input read once and every output written once, by the longest key that an op's key begins with.
 
 Statistics of batch, layer and RMS norm are fp32; those of group norm have the type of the activation. Batch
-norm also reads and writes its running mean and variance. The backward of instance norm runs as a batch norm
-over one sample, so its channels are those of all samples.
+norm also reads and writes its running mean and variance. One kernel in place of an unfused norm would save
+no statistics. The backward of instance norm runs as a batch norm over one sample, so its channels are those
+of all samples.
 """
 
 
 class Truth(msgspec.Struct, frozen=True, kw_only=True):
     """One norm signature of the trace.
 
-    ``op`` is the outermost norm op and ``shape`` its activation's. ``bytes_per_call`` is the compulsory
-    traffic, or None where the trace does not tell it; then ``efficiency_percent`` is None, too.
-    ``workgroups`` are those of its longest kernel, ``bounds`` what follows from them and from the bytes.
-    ``duration_us`` is the mean time of the norm's own kernels in one call, ``helper_us`` that of the copies
-    under it; both are exact to the nanosecond.
+    ``op`` is the outermost norm op and ``shape`` its activation's; an unfused norm has no norm op and is
+    named after its module. ``bytes_per_call`` is the compulsory traffic, or None where the trace does not
+    tell it; then ``efficiency_percent`` is None, too. ``launched_bytes_per_call`` is what all kernels of an
+    unfused norm move. ``workgroups`` are those of its longest kernel, ``bounds`` what follows from them and
+    from the bytes. ``duration_us`` is the mean time of the norm's own kernels in one call, of which each has
+    its share in ``kernel_shares``; ``helper_us`` is that of the copies under it. Both times are exact to the
+    nanosecond.
     """
 
     kind: str
@@ -79,11 +89,13 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True):
     dtype: Dtype
     module: str
     calls: int
+    found_as: Literal["norm", "compiled", "unfused"]
     bytes_per_call: int | None
+    launched_bytes_per_call: int | None
     duration_us: float
     helper_us: float
     efficiency_percent: float | None
-    kernels_per_call: int
+    kernel_shares: tuple[float, ...]
     helper_kernels_per_call: int
     variation: float
     first_call_factor: float
@@ -98,6 +110,11 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True):
             "cache-resident": (self.bytes_per_call or math.inf) <= workload.LAST_LEVEL_CACHE_BYTES,
         }
         return frozenset(bound for bound, holds in tests.items() if holds)
+
+    @property
+    def kernels_per_call(self) -> int:
+        """Number of the norm's own kernels in one call."""
+        return len(self.kernel_shares)
 
     @property
     def total_us(self) -> float:
@@ -124,13 +141,14 @@ def _truth(call: NormCall, steps: int) -> Truth:
     key = call.op
     kind = NORM_KINDS[key]
     size = compulsory_bytes(key, call.shape, call.dtype)
-    duration_ns = round(size / (call.efficiency_percent / 100 * BYTES_PER_NS))
+    kernels = _kernels(call, kind, size)
+    duration_ns = round(sum(kernel.duration_ns for kernel in kernels))
     is_copied = key == "group_norm_copied"
     copied_bytes = 2 * math.prod(call.shape) * BYTES_PER_ELEMENT[call.dtype]
     is_modeled = key not in UNMODELED
     return Truth(
         kind=key,
-        op=next(name for name, _ in kind.chain if "norm" in name),
+        op=_name(call, kind),
         variant=kind.variant,
         direction=kind.direction,
         library=kind.library,
@@ -138,17 +156,47 @@ def _truth(call: NormCall, steps: int) -> Truth:
         dtype=call.dtype,
         module=call.module,
         calls=call.calls // STEPS * steps,
+        found_as=FOUND_AS.get(key, "norm"),
         bytes_per_call=size if is_modeled else None,
+        launched_bytes_per_call=_launched_bytes(call, kind),
         duration_us=duration_ns / 1000,
         helper_us=round(copied_bytes / (COPY_EFFICIENCY * BYTES_PER_NS)) / 1000 if is_copied else 0.0,
         efficiency_percent=100 * size / (duration_ns * BYTES_PER_NS) if is_modeled else None,
-        kernels_per_call=len(kind.kernels),
+        kernel_shares=tuple(kernel.duration_ns / duration_ns for kernel in kernels),
         helper_kernels_per_call=int(is_copied),
         variation=call.variation,
         first_call_factor=FIRST_CALL_FACTOR.get(key, 1.0),
-        workgroups=max(kind.kernels, key=lambda kernel: kernel.share).workgroups(call.shape),
+        workgroups=max(kernels, key=lambda kernel: kernel.duration_ns).workgroups,
         fused_with=FUSED_WITH.get(key, ()),
     )
+
+
+class _Kernel(msgspec.Struct, frozen=True):
+    duration_ns: float
+    workgroups: int
+
+
+def _kernels(call: NormCall, kind: RecordedKind, size: int) -> list[_Kernel]:
+    """Return the kernels of a call, which takes whole ns; one with small ops gets each from its own bytes."""
+    bytes_per_ns = call.efficiency_percent / 100 * BYTES_PER_NS
+    if kind.small_ops:
+        return [
+            _Kernel(op.duration_ns(call.shape, call.dtype, bytes_per_ns), op.workgroups(call.shape))
+            for op in kind.small_ops
+        ]
+    duration_ns = round(size / bytes_per_ns)
+    return [_Kernel(kernel.share * duration_ns, kernel.workgroups(call.shape)) for kernel in kind.kernels]
+
+
+def _name(call: NormCall, kind: RecordedKind) -> str:
+    if kind.small_ops:
+        return f"eager::{call.module.split(' > ')[-1]}"
+    return next(name for name, _ in kind.chain if "norm" in name)
+
+
+def _launched_bytes(call: NormCall, kind: RecordedKind) -> int | None:
+    moved = [op.bytes_moved(call.shape, call.dtype) for op in kind.small_ops]
+    return sum(moved) or None
 
 
 def compulsory_bytes(kind: str, shape: Shape, dtype: Dtype) -> int:
