@@ -10,8 +10,8 @@ from normscope.norms.calls import NormCall
 from normscope.norms.catalog import catalog
 from normscope.norms.catalog.catalog import read_rows
 from normscope.norms.catalog.rows import NormRow
-from normscope.norms.cost import NO_FORWARD, NO_MODEL, NormCost, norm_cost
-from normscope.norms.op_calls import NO_LAYOUT, op_calls
+from normscope.norms.cost import NO_FORWARD, NO_LAYOUT, NO_MODEL, NormCost, norm_cost
+from normscope.norms.op_calls import op_calls
 from normscope.trace.events import OpArgs
 from trace_inputs import Event, kernel, launch, link_events, op
 
