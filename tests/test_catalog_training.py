@@ -100,6 +100,9 @@ PYTORCH = (
         (IMAGE, IMAGE, C, C, C, C, C, EPS),
         BATCH_NORM_BACKWARD,
     ),
+    # their bytes are those of the pieces below them
+    Case("sync-batch-norm", "SyncBatchNorm", (*NATIVE, EPS, "0.1", "3"), None),
+    Case("sync-batch-norm-backward", "SyncBatchNormBackward", (IMAGE,), None),
     # x read; mean and deviation written
     Case("sync-batch-norm-stats", "aten::batch_norm_stats", (IMAGE, EPS), 288 + 2 * 16),
     # running mean and variance read and written

@@ -21,14 +21,14 @@ from normscope.trace.nesting import NONE
 # Ops that launch kernels, before and after the one that a chain is recognized by.
 _BEFORE, _AFTER = 8, 32
 _MODULE = re.compile(r"nn\.Module: (?P<name>.*?)(_\d+)?", re.DOTALL)
-# "Norm" as a word of its own in snake case or camel case ("RMSNorm", "WanRMS_norm", "norm1"), or after the kind of
-# a norm ("T5Layernorm"); not the beginning of a longer word ("Normalize", "BatchNormalizedAttention").
+# "Norm" as a word of its own in snake case or camel case ("RMSNorm", "WanRMS_norm", "norm1"), or after the
+# kind of a norm ("T5Layernorm"); not a part of a longer word ("Normalize", "BatchNormalizedAttention").
 _NORM_WORD = re.compile(
     r"(?i:(?:rms|layer|group|batch|instance|l2)_?norm(?:ali[sz]ation)?)s?(?![a-z])"
-    r"|(?:N|(?<![A-Za-z])n)orms?(?![a-z])|(?<![A-Za-z])NORM(?![A-Za-z])"
+    r"|(?:N|(?<![A-Za-z])n)orms?(?![a-z])|(?<![A-Z])NORM(?![A-Za-z])"
 )
 # Norms of parameters and gradients are no layers.
-_NO_LAYER = re.compile(r"(?i:weight|spectral|grad)_?norm")
+_NO_LAYER = re.compile(r"(?i)(?:weight|spectral|grad)_?norm")
 
 Place = tuple[ThreadId, ThreadId, int]
 """Process, thread and the op around."""

@@ -3,9 +3,9 @@
 So are graph replays, bare Triton and pybind launches, traces without ops, kernels whose launch lies outside
 the trace, and ops that the catalog doesn't have. Their time is known, and nothing is invented about bytes.
 
-Kernels that are pieces of one norm, come from the same place and follow each other directly on a stream are one
-call, and every other kernel is one of its own: an op without a row may run several norms and other work between
-them. A call is named after such an op, without one after the kernel that tells what the norm is.
+Kernels that are pieces of one norm, come from the same place and follow each other directly on a stream are
+one call, and every other kernel is one of its own: an op without a row may run several norms and other work
+between them. A call is named after such an op, without one after the kernel that tells what the norm is.
 """
 
 import re
@@ -29,6 +29,7 @@ OUTSIDE_LAUNCH = "its launch lies outside the trace"
 ONLY_AROUND = "of the ops around its launch the catalog knows none as a norm"
 OP_WITHOUT_ROW = "the catalog has no row for the op that launched it"
 KERNEL_NAME = "kernel-name"
+NO_LIBRARY = "not known"
 NO_NAME = "kernel without a name"
 
 # What stands around other work and is no op of its own: autograd's evaluation and its nodes for built-in ops,
@@ -154,7 +155,7 @@ def _row(catalog: Catalog, name: str) -> tuple[NormRow, KernelNorm | None]:
         return row, told
     generic = NormRow(
         id=KERNEL_NAME,
-        library="not known",
+        library=NO_LIBRARY,
         variant=told.variant if told else "Other",
         how="kernel",
         evidence="unverified",

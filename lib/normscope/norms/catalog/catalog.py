@@ -16,6 +16,7 @@ from normscope.norms.kernel_names import is_norm_kernel, read_kernel
 
 _FOLDER = Path(__file__).parent
 _INPUTS = ("dy", "x")
+EXAMPLES = f"x, >y, <>residual, bias?, {UNUSED}"
 HOW_TO_WRITE = "docs/catalog.md shows how a row is written"
 
 
@@ -162,12 +163,7 @@ def _complaints(row: NormRow, seen: Set[str]) -> Iterable[str]:
             yield f"whose {field} is empty"
     if row.id in seen:
         yield "twice"
-    if not all(row.ops):
-        yield "with an empty name among its ops"
-    if row.how in ("kernel", "compiled") and (row.ops or row.op_pattern):
-        yield f"with ops although how is {row.how!r}, which is matched by kernels alone"
-    if not (row.ops or row.op_pattern or row.kernels or row.how == "eager"):
-        yield "that matches nothing: give ops, op_pattern or kernels"
+    yield from _matching_complaints(row)
     if row.bytes and row.bytes not in formulas.BYTES:
         yield f"with the unknown bytes formula {row.bytes!r} (known: {', '.join(sorted(formulas.BYTES))})"
     if row.flops and row.flops not in formulas.FLOPS:
@@ -180,12 +176,22 @@ def _complaints(row: NormRow, seen: Set[str]) -> Iterable[str]:
     yield from _pattern_complaints(row)
 
 
+def _matching_complaints(row: NormRow) -> Iterable[str]:
+    """Yield what is wrong with what a row matches."""
+    if not all(row.ops):
+        yield "with an empty name among its ops"
+    if row.how in ("kernel", "compiled") and (row.ops or row.op_pattern):
+        yield f"with ops although how is {row.how!r}, which is matched by kernels alone"
+    if not (row.ops or row.op_pattern or row.kernels or row.how == "eager"):
+        yield "that matches nothing: give ops, op_pattern or kernels"
+
+
 def _argument_complaints(row: NormRow) -> Iterable[str]:
     """Yield what is wrong with a row's list of arguments."""
     words = row.arguments.split()
     for word in words:
         if not ARGUMENT.fullmatch(word):
-            yield f"with the argument {word!r}, which is no role (such as: x, >y, <>residual, {UNUSED})"
+            yield f"with the argument {word!r}, which is no role (such as: {EXAMPLES})"
     for role, count in Counter(word.strip("<>?") for word in words).items():
         if count > 1 and role != UNUSED:
             yield f"with two arguments {role!r}"
