@@ -775,7 +775,7 @@ def test_bytes_are_not_guessed(
 ) -> None:
     args = recorded(*arguments)
     cost = norm_cost(catalog.layout(op, args.types), args)
-    assert (cost.bytes_moved, cost.missing_reason) == (None, reason)
+    assert (cost.bytes_moved, cost.flops, cost.missing_reason) == (None, None, reason)
 
 
 def test_flops_of_a_fused_norm(catalog: Catalog) -> None:

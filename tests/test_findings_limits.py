@@ -235,7 +235,7 @@ def test_a_norm_known_by_its_kernel_name_asks_for_the_capture(tmp_path: Path) ->
         (("vLLM",), "vLLM backend"),
         (("vLLM", "vLLM"), "vLLM backend"),
         (("vLLM", "Liger"), "vLLM and Liger backend"),
-        (("a*b",), r"a\*b backend"),
+        (("[x](y)",), "&#91;x&#93;&#40;y&#41; backend"),
         (("vLLM", ""), "backend not told by the trace"),
         (("",), "backend not told by the trace"),
     ],

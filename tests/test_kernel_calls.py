@@ -8,7 +8,14 @@ import pytest
 from normscope.norms.calls import NormCall
 from normscope.norms.catalog.catalog import load_catalog
 from normscope.norms.find import find_norms
-from normscope.norms.kernel_calls import IN_GRAPH, NO_OP, ONLY_AROUND, OP_WITHOUT_ROW, OUTSIDE_LAUNCH
+from normscope.norms.kernel_calls import (
+    IN_GRAPH,
+    NO_NORM_BY_ITSELF,
+    NO_OP,
+    ONLY_AROUND,
+    OP_WITHOUT_ROW,
+    OUTSIDE_LAUNCH,
+)
 from normscope.norms.kernel_pieces import leading_pieces
 from normscope.trace.link import link
 from normscope.trace.read import read_trace
@@ -136,6 +143,13 @@ def test_an_op_without_a_row_that_runs_several_norms_is_a_call_for_each(
     # the time of the whole block is that of none of its norms
     assert {call.host_us for call in calls} == {None}
     assert [call.norm_us for call in calls] == [10.0 * size for size in expected]
+
+
+@pytest.mark.parametrize("around", ["SyncBatchNorm", "aten::linalg_vector_norm"])
+def test_an_op_with_a_row_that_is_no_norm_by_itself_has_a_reason_of_its_own(around: str) -> None:
+    (call,) = found(*inside(around, KERNEL))
+    assert (call.found_by, call.name) == ("kernel", around)
+    assert call.cost.missing_reason == NO_NORM_BY_ITSELF
 
 
 def test_two_calls_of_an_op_without_a_row_are_two() -> None:

@@ -406,7 +406,8 @@ def norm_cost(row: NormRow | None, args: OpArgs, forward: tuple[NormRow, OpArgs]
     has_flag = row.training is not None or "training" in row.roles
     return NormCost(
         bytes_moved=bytes_moved,
-        flops=_evaluate(FLOPS[row.flops], call)[0] if row.flops else None,
+        # without a tensor that the op needs, they would be those of another call
+        flops=None if not row.flops or (row.bytes and reason) else _evaluate(FLOPS[row.flops], call)[0],
         x_shape=x.shape if x else None,
         dtype=x.dtype if x else None,
         compute_spec=f"vector_{x.dtype}" if x else None,

@@ -28,6 +28,7 @@ IN_GRAPH = "a graph launched it, and no capture of that graph is given"
 OUTSIDE_LAUNCH = "its launch lies outside the trace"
 ONLY_AROUND = "of the ops around its launch the catalog knows none as a norm"
 OP_WITHOUT_ROW = "the catalog has no row for the op that launched it"
+NO_NORM_BY_ITSELF = "for the catalog, the op that launched it is no norm by itself"
 KERNEL_NAME = "kernel-name"
 NO_LIBRARY = "not known"
 NO_NAME = "kernel without a name"
@@ -126,7 +127,7 @@ def _call(
         direction=told.direction if told else row.direction,
         fuses=told.fuses if told and told.fuses else row.fuses,
         args=op.args() if op else OpArgs(),
-        cost=NormCost(missing_reason=_missing_reason(linked, first, is_in_timeline=is_in_timeline)),
+        cost=NormCost(missing_reason=_missing_reason(linked, catalog, first, is_in_timeline=is_in_timeline)),
         op=NONE if is_in_graph(linked, first) else linked.op_of[first],
         pid=where.pid,
         tid=op.tid if op else events[0].stream,
@@ -138,11 +139,11 @@ def _call(
     )
 
 
-def _missing_reason(linked: LinkedTrace, index: int, *, is_in_timeline: bool) -> str:
+def _missing_reason(linked: LinkedTrace, catalog: Catalog, index: int, *, is_in_timeline: bool) -> str:
     if is_in_graph(linked, index):
         return IN_GRAPH
-    if _named_op(linked, index) != NONE:
-        return OP_WITHOUT_ROW
+    if (op := _named_op(linked, index)) != NONE:
+        return NO_NORM_BY_ITSELF if catalog.of_op(linked.trace.cpu_ops[op].name) else OP_WITHOUT_ROW
     if linked.op_of[index] != NONE:
         return ONLY_AROUND
     return NO_OP if is_in_timeline else OUTSIDE_LAUNCH

@@ -88,19 +88,11 @@ class _Finder:
         return self.catalog.of_op(self.ops[op].name)[0].kernels_only
 
     def _call(self, owner: int, indices: list[int]) -> NormCall | None:
-        if self._does_more(owner):
-            events = self.linked.trace.gpu_events
-            rows = self.catalog.of_op(self.ops[owner].name)
-            indices = [i for i in indices if self._is_norm_kernel(rows, events[i].name)]
-            if not indices:
-                return None
+        indices = self._of_the_norm(owner, indices)
+        if not indices:
+            return None
         chains = {op: self._chain_to(op, owner) for op in {self.linked.op_of[i] for i in indices}}
         is_sum = self.catalog.of_op(self.ops[owner].name)[0].sums_pieces
-        if is_sum:
-            chains = {op: chain for op, chain in chains.items() if len(self._norms(chain)) > 1}
-            indices = [i for i in indices if self.linked.op_of[i] in chains]
-            if not indices:
-                return None
         norm_chain = self._pieces(owner, chains.values()) if is_sum else self._deepest(chains.values())
         helpers = {op for op, chain in chains.items() if self._is_helper(chain)}
         norm, helper = self._split(indices, helpers)
@@ -128,6 +120,15 @@ class _Finder:
             helper_us=time_us(self.linked.trace.gpu_events, helper),
             launched_bytes=self._launched_bytes(norm_chain[-1], (*norm, *helper)),
         )
+
+    def _of_the_norm(self, owner: int, indices: list[int]) -> list[int]:
+        """Return the events of the norm itself where ``owner`` also does other work, else all of them."""
+        rows, events = self.catalog.of_op(self.ops[owner].name), self.linked.trace.gpu_events
+        if rows[0].kernels_only:
+            return [i for i in indices if self._is_norm_kernel(rows, events[i].name)]
+        if rows[0].sums_pieces:
+            return [i for i in indices if self._norms(self._chain_to(self.linked.op_of[i], owner)[1:])]
+        return indices
 
     def _is_norm_kernel(self, rows: Sequence[NormRow], name: str) -> bool:
         return self.catalog.is_norm_kernel(name) or any(row.names_kernel(name) for row in rows)
