@@ -59,6 +59,7 @@ def traced(**cells: object) -> Row:
     """
     return {
         "norm_variant": "",
+        "norm_library": "",
         "found_by": "op",
         "evidence": "trace",
         "fused_with": "",

@@ -31,6 +31,7 @@ COUNT_TRACE2 = "lca_count_trace2"
 TIME_TRACE2 = "lca_total_kernel_time_trace2_us"
 # Of run directories that normscope made from a trace.
 VARIANT = "norm_variant"
+LIBRARY = "norm_library"
 FOUND_BY = "found_by"
 EVIDENCE = "evidence"
 FUSED_WITH = "fused_with"
@@ -54,9 +55,9 @@ STANDALONE_COLUMNS = (
 )
 COMPARATIVE_COLUMNS = (SPEEDUP, DELTA, COUNT_TRACE2, TIME_TRACE2)
 TRACE_COLUMNS = (
-    *(VARIANT, FOUND_BY, EVIDENCE, FUSED_WITH, UPPER_BOUND, REPLAYED, DATA_LAUNCHED, LIMITS, MAIN_KERNEL),
-    *(MAIN_KERNEL_PERCENT, WORKGROUPS, WORKGROUP_THREADS, MULTIPROCESSORS, AT_PEAK, SHORTEST_KERNELS),
-    *(LAST_LEVEL_CACHE, ATTAINABLE),
+    *(VARIANT, LIBRARY, FOUND_BY, EVIDENCE, FUSED_WITH, UPPER_BOUND, REPLAYED, DATA_LAUNCHED, LIMITS),
+    *(MAIN_KERNEL, MAIN_KERNEL_PERCENT, WORKGROUPS, WORKGROUP_THREADS, MULTIPROCESSORS, AT_PEAK),
+    *(SHORTEST_KERNELS, LAST_LEVEL_CACHE, ATTAINABLE),
 )
 WANTED_COLUMNS = frozenset((*STANDALONE_COLUMNS, *COMPARATIVE_COLUMNS, *TRACE_COLUMNS, COUNT, DATA_MOVED))
 
@@ -92,6 +93,7 @@ class OpColumns(msgspec.Struct, frozen=True, kw_only=True):
     count_trace2: list[int | None]
     time_trace2_us: Numbers
     variant: Cells
+    library: Cells
     found_by: Cells
     evidence: Cells
     fused_with: Cells
@@ -145,6 +147,7 @@ def op_columns(table: OpsTable) -> OpColumns:
         count_trace2=_counts(table, COUNT_TRACE2),
         time_trace2_us=_not_negative(table, TIME_TRACE2),
         variant=table.text(VARIANT),
+        library=table.text(LIBRARY),
         found_by=table.text(FOUND_BY),
         evidence=table.text(EVIDENCE),
         fused_with=table.text(FUSED_WITH),

@@ -65,8 +65,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     of small kernels (``bytes_launched_per_call`` is what these move, ``bytes_moved_per_call`` what one fused
     kernel would), and ``compiled`` for one inside a compiler's kernel. Where ``is_upper_bound``, the time is
     that of the norm and of what it is fused with; where ``is_replayed``, a captured graph launched it.
-    ``main_kernel`` holds most of the time of a call that has
-    several kernels.
+    ``norm_library`` is who wrote the op or kernel, by the catalog of norms, also where ``library`` doesn't
+    tell it. ``main_kernel`` holds most of the time of a call that has several kernels.
     """
 
     name: str
@@ -98,6 +98,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     kernel_time_std_us: float | None
     bytes_moved_per_call: float | None
     kind: Kind = "norm"
+    norm_library: str | UnsetType = UNSET
     found_by: FoundBy | UnsetType = UNSET
     evidence: Evidence | UnsetType = UNSET
     fused_with: tuple[str, ...] = ()

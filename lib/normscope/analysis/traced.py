@@ -27,6 +27,7 @@ def _keys(row: int, columns: OpColumns) -> TracedKeys:
     share = columns.main_kernel_percent[row]
     return {
         "kind": _kind(columns.found_by[row], launched_mib),
+        "norm_library": columns.library[row] or UNSET,
         "found_by": _one_of(FoundBy, columns.found_by[row]),
         "evidence": _one_of(Evidence, columns.evidence[row]),
         "fused_with": _split(columns.fused_with[row]),

@@ -144,9 +144,13 @@ def limit(subject: Subject) -> str:
 def backend(subject: Subject) -> str:
     """Return the backend of a finding in words, or that the trace doesn't tell it."""
     library = subject.finding.library
-    if library == "Unknown":
+    if library != "Unknown":
+        return "PyTorch's native backend" if library == "PyTorch Native" else f"{library} backend"
+    known = [op.norm_library for op in subject.operations if op.found_by != "eager"]
+    named = list(dict.fromkeys(markdown(shorten(name, _NAME_WIDTH)) for name in known if name is not UNSET))
+    if not named or UNSET in known:
         return "backend not told by the trace"
-    return "PyTorch's native backend" if library == "PyTorch Native" else f"{library} backend"
+    return f"{listed(shown(named, _MOST_NAMES))} backend"
 
 
 def lead_shape(subject: Subject) -> str:

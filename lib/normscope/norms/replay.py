@@ -10,11 +10,11 @@ import msgspec
 
 from normscope.norms.calls import NormCall
 from normscope.norms.capture import Capture
+from normscope.norms.catalog.rows import RESIDUAL_ADD
 from normscope.norms.kernel_calls import is_in_graph
 from normscope.trace.link import LinkedTrace
 from normscope.trace.nesting import NONE
 
-RESIDUAL_ADD = "residual add"
 NOT_IN_CAPTURE = "a graph launched it, and the capture of that graph has no norm op for it"
 
 # ROCm's own kernels for copies and fills, which are launched as such.

@@ -5,6 +5,7 @@ import io
 from collections.abc import Sequence
 
 from normscope.hardware.registry import Peaks
+from normscope.norms.kernel_calls import NO_LIBRARY
 from normscope.trace.events import GpuEvent
 from normscope.trace.link import LinkedTrace
 from normscope.trace.nesting import NONE
@@ -184,6 +185,7 @@ def _own_cells(linked: LinkedTrace, row: Signature) -> Cells:
         "module_paths": " | ".join(paths),
         "bytes_not_known_because": row.first.cost.missing_reason,
         "norm_variant": row.first.variant,
+        "norm_library": None if row.first.row.library == NO_LIBRARY else row.first.row.library,
         "found_by": row.first.found_by,
         "catalog_row": row.first.row.id,
         "evidence": row.first.row.evidence,
