@@ -64,6 +64,7 @@ def traced(**cells: object) -> Row:
         "fused_with": "",
         "is_upper_bound": False,
         "Data Launched (MB)": "",
+        "shapes_from": "",
         "limits": "",
         "main_kernel": "",
         "main_kernel_percent": "",

@@ -64,8 +64,9 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     The keys from ``variant`` on are normscope's own. ``kind`` is ``unfused`` for a norm that runs as a chain
     of small kernels (``bytes_launched_per_call`` is what these move, ``bytes_moved_per_call`` what one fused
     kernel would), and ``compiled`` for one inside a compiler's kernel. Where ``is_upper_bound``, the time is
-    that of the norm and of what it is fused with. ``main_kernel`` holds most of the time of a call that has
-    several kernels.
+    that of the norm and of what it is fused with. ``shapes_from`` names the capture of a graph that tells the
+    inputs of its replays, and what alone it was matched by where nothing confirms it. ``main_kernel`` holds
+    most of the time of a call that has several kernels.
     """
 
     name: str
@@ -102,6 +103,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     fused_with: tuple[str, ...] = ()
     is_upper_bound: bool = False
     bytes_launched_per_call: float | None = None
+    shapes_from: str | UnsetType = UNSET
     main_kernel: str | UnsetType = UNSET
     main_kernel_percent: float | UnsetType = UNSET
     limits: Limits | UnsetType = UNSET

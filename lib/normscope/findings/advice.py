@@ -26,7 +26,7 @@ from normscope.findings.phrases import (
     efficiency_span,
     fusion_analysis,
     limit,
-    op_name,
+    op_words,
     what,
 )
 from normscope.findings.subject import Subject
@@ -71,13 +71,13 @@ ACTIONS = (
     Sentence(
         lambda s: is_compute_bound(s) and bound_disagrees(s),
         lambda s: (
-            f"Profile {op_name(s.lead.name)} for tile size and wave occupancy, but first check its bound: "
+            f"Profile {op_words(s.lead)} for tile size and wave occupancy, but first check its bound: "
             "its arithmetic intensity says memory."
         ),
     ),
     Sentence(
         is_compute_bound,
-        lambda s: f"Profile {op_name(s.lead.name)} for tile size and wave occupancy.",
+        lambda s: f"Profile {op_words(s.lead)} for tile size and wave occupancy.",
     ),
     Sentence(
         varies,
@@ -91,7 +91,7 @@ ACTIONS = (
         lambda s: (
             f"Tune the compiled kernels as a whole, of which the norm is a part: let "
             '`torch.compile(mode="max-autotune")` try other configurations, and profile '
-            f"{op_name(s.lead.name)}."
+            f"{op_words(s.lead)}."
         ),
     ),
     Sentence(

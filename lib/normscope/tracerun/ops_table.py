@@ -189,6 +189,7 @@ def _own_cells(events: Sequence[GpuEvent], row: Signature) -> Cells:
         "fused_with": " | ".join(row.first.fuses),
         "is_upper_bound": row.first.is_upper_bound,
         "Data Launched (MB)": _mib(row.first.launched_bytes),
+        "shapes_from": " | ".join(dict.fromkeys(call.shapes_from for call in row.calls if call.shapes_from)),
     }
 
 
