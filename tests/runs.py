@@ -66,6 +66,7 @@ def traced(**cells: object) -> Row:
         "is_upper_bound": False,
         "is_replayed": False,
         "Data Launched (MB)": "",
+        "shapes_from": "",
         "limits": "",
         "main_kernel": "",
         "main_kernel_percent": "",

@@ -596,7 +596,7 @@ KERNELS: tuple[tuple[str, str], ...] = (
     ("vllm-rms-norm-block-quant", "void vllm::rms_norm_per_block_quant_kernel<float>(x)"),
     ("vllm-qk-norm-rope", "void tensorrt_llm::kernels::fusedQKNormRopeKernel<128, false>(__nv_bfloat16*)"),
     ("flashinfer-rmsnorm", "void flashinfer::norm::RMSNormKernel<8u, __nv_bfloat16>(x)"),
-    ("flashinfer-rmsnorm", "void flashinfer::norm::QKRMSNormKernel<8u, __nv_bfloat16>(x)"),
+    ("flashinfer-qk-rmsnorm", "void flashinfer::norm::QKRMSNormKernel<8u, __nv_bfloat16>(x)"),
     ("flashinfer-rmsnorm-quant", "void flashinfer::norm::RMSNormQuantKernel<8u>(x)"),
     ("flashinfer-add-rmsnorm", "void flashinfer::norm::FusedAddRMSNormKernel<8u, __half>(x)"),
     ("flashinfer-add-rmsnorm-quant", "void flashinfer::norm::FusedAddRMSNormQuantKernel<8u>(x)"),

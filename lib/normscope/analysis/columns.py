@@ -38,6 +38,7 @@ FUSED_WITH = "fused_with"
 UPPER_BOUND = "is_upper_bound"
 REPLAYED = "is_replayed"
 DATA_LAUNCHED = "Data Launched (MB)"
+SHAPES_FROM = "shapes_from"
 LIMITS = "limits"
 MAIN_KERNEL = "main_kernel"
 MAIN_KERNEL_PERCENT = "main_kernel_percent"
@@ -55,9 +56,9 @@ STANDALONE_COLUMNS = (
 )
 COMPARATIVE_COLUMNS = (SPEEDUP, DELTA, COUNT_TRACE2, TIME_TRACE2)
 TRACE_COLUMNS = (
-    *(VARIANT, LIBRARY, FOUND_BY, EVIDENCE, FUSED_WITH, UPPER_BOUND, REPLAYED, DATA_LAUNCHED, LIMITS),
-    *(MAIN_KERNEL, MAIN_KERNEL_PERCENT, WORKGROUPS, WORKGROUP_THREADS, MULTIPROCESSORS, AT_PEAK),
-    *(SHORTEST_KERNELS, LAST_LEVEL_CACHE, ATTAINABLE),
+    *(VARIANT, LIBRARY, FOUND_BY, EVIDENCE, FUSED_WITH, UPPER_BOUND, REPLAYED, DATA_LAUNCHED),
+    *(SHAPES_FROM, LIMITS, MAIN_KERNEL, MAIN_KERNEL_PERCENT, WORKGROUPS, WORKGROUP_THREADS),
+    *(MULTIPROCESSORS, AT_PEAK, SHORTEST_KERNELS, LAST_LEVEL_CACHE, ATTAINABLE),
 )
 WANTED_COLUMNS = frozenset((*STANDALONE_COLUMNS, *COMPARATIVE_COLUMNS, *TRACE_COLUMNS, COUNT, DATA_MOVED))
 
@@ -100,6 +101,7 @@ class OpColumns(msgspec.Struct, frozen=True, kw_only=True):
     is_upper_bound: Cells
     is_replayed: Cells
     data_launched_mib: Numbers
+    shapes_from: Cells
     limits: Cells
     main_kernel: Cells
     main_kernel_percent: Numbers
@@ -154,6 +156,7 @@ def op_columns(table: OpsTable) -> OpColumns:
         is_upper_bound=table.text(UPPER_BOUND),
         is_replayed=table.text(REPLAYED),
         data_launched_mib=_not_negative(table, DATA_LAUNCHED),
+        shapes_from=table.text(SHAPES_FROM),
         limits=table.text(LIMITS),
         main_kernel=table.text(MAIN_KERNEL),
         main_kernel_percent=_not_negative(table, MAIN_KERNEL_PERCENT),

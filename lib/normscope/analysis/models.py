@@ -66,7 +66,9 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     kernel would), and ``compiled`` for one inside a compiler's kernel. Where ``is_upper_bound``, the time is
     that of the norm and of what it is fused with; where ``is_replayed``, a captured graph launched it.
     ``norm_library`` is who wrote the op or kernel, by the catalog of norms, also where ``library`` doesn't
-    tell it. ``main_kernel`` holds most of the time of a call that has several kernels.
+    tell it. ``shapes_from`` names the capture of a graph that tells the inputs of its replays, and what alone
+    it was matched by where nothing confirms it. ``main_kernel`` holds most of the time of a call that has
+    several kernels.
     """
 
     name: str
@@ -105,6 +107,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     is_upper_bound: bool = False
     is_replayed: bool = False
     bytes_launched_per_call: float | None = None
+    shapes_from: str | UnsetType = UNSET
     main_kernel: str | UnsetType = UNSET
     main_kernel_percent: float | UnsetType = UNSET
     limits: Limits | UnsetType = UNSET

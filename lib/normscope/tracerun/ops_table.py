@@ -193,6 +193,7 @@ def _own_cells(linked: LinkedTrace, row: Signature) -> Cells:
         "is_upper_bound": row.first.is_upper_bound,
         "Data Launched (MB)": _mib(row.first.launched_bytes),
         "is_replayed": any(linked.how[i] == "graph" for i in row.first.norm_events),
+        "shapes_from": " | ".join(dict.fromkeys(call.shapes_from for call in row.calls if call.shapes_from)),
     }
 
 

@@ -80,6 +80,8 @@ class NormRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         This layout holds only for that many arguments, the least and the most.
     kernels
         Regular expressions for the names of its kernels, each found anywhere in the name.
+    workgroup_per_row
+        Each of ``kernels`` starts exactly one workgroup for each row, so its grid tells the number of rows.
     fuses
         What else the op does in the same kernels, such as ``residual add``.
     reads_twice
@@ -113,6 +115,7 @@ class NormRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     scalar_at: int | None = None
     argument_count: tuple[int, int] | None = None
     kernels: tuple[str, ...] = ()
+    workgroup_per_row: bool = False
     fuses: tuple[str, ...] = ()
     reads_twice: str = ""
     evidence: Evidence
