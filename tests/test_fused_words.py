@@ -52,7 +52,7 @@ def test_two_operations_are_told_apart_on_every_page(tmp_path: Path) -> None:
     for page in (operations_html(found), calls_html(found), answer_html(found)):
         words = text_of(page)
         assert f"{NAME} RMSNorm, forward, with residual add" in words
-        assert words.count("with residual add") < words.count(f"{NAME} RMSNorm, forward")
+        assert words.count("forward, with residual add") < words.count(f"{NAME} RMSNorm, forward")
     assert f"{ADDING} , {NAME} ." in text_of(data_quality_html(found))
 
 
