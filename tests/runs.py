@@ -59,12 +59,14 @@ def traced(**cells: object) -> Row:
     """
     return {
         "norm_variant": "",
+        "norm_library": "",
         "found_by": "op",
         "evidence": "trace",
         "fused_with": "",
         "is_upper_bound": False,
         "is_replayed": False,
         "Data Launched (MB)": "",
+        "shapes_from": "",
         "limits": "",
         "main_kernel": "",
         "main_kernel_percent": "",

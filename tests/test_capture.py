@@ -1,6 +1,7 @@
 """Shapes of replayed norms from the captures of graphs: what fits, what is ambiguous, what is no capture."""
 
 import gzip
+import math
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
@@ -14,7 +15,7 @@ from normscope.norms.capture import SAME_TRACE, Capture, captures_in, read_captu
 from normscope.norms.catalog.catalog import Catalog, builtin_rows, load_catalog, read_rows
 from normscope.norms.find import find_norms
 from normscope.norms.kernel_calls import IN_GRAPH
-from normscope.norms.replay import NOT_IN_CAPTURE
+from normscope.norms.replay import BY_NAMES, BY_ORDER, NOT_IN_CAPTURE
 from normscope.trace.link import GRAPH_LAUNCH, LinkedTrace, link
 from normscope.trace.read import read_trace
 from trace_inputs import KERNEL, Event, as_json, kernel, launch, link_events, op
@@ -99,11 +100,16 @@ def captured(
     return events
 
 
-def replayed(*kernels: str, start: float = 900_000.0, correlation: int = 1) -> list[Event]:
-    """Return a graph's launch and its kernels of 5 µs, one after the other."""
+def replayed(
+    *kernels: str, start: float = 900_000.0, correlation: int = 1, grid: list[int] | None = None
+) -> list[Event]:
+    """Return a graph's launch and its kernels of 5 µs, one after the other, all with the same grid."""
     return [
         launch(correlation, start, name="cudaGraphLaunch"),
-        *(kernel(correlation, start + 10 + 6 * i, 5.0, name=name) for i, name in enumerate(kernels)),
+        *(
+            kernel(correlation, start + 10 + 6 * i, 5.0, name=name, grid=grid)
+            for i, name in enumerate(kernels)
+        ),
     ]
 
 
@@ -133,8 +139,9 @@ def test_a_capture_in_the_trace_tells_the_shapes_of_its_replays(named: bool) -> 
         *replayed(GEMM, KERNEL, correlation=2, start=950_000.0),
     )
     assert [call.cost.bytes_moved for call in calls] == [layer_norm_bytes(32)] * 2
+    by = BY_NAMES if named else BY_ORDER
     assert {(call.name, call.found_by, call.shapes_from) for call in calls} == {
-        ("aten::native_layer_norm", "kernel", SAME_TRACE)
+        ("aten::native_layer_norm", "kernel", f"{SAME_TRACE} ({by})")
     }
     assert {tuple(call.args.dims[0]) for call in calls} == {(32, 64)}
     assert [call.norm_us for call in calls] == [5.0, 5.0]
@@ -175,13 +182,16 @@ def test_kernel_names_tell_which_batch_size_a_replay_has(tmp_path: Path) -> None
         bs_64=captured(("aten::mm", {}, ["gemm_64x64"]), (*layer_norm(64), [KERNEL]), named=True),
     )
     (call,) = find_norms(link_events(*replayed("gemm_64x64", KERNEL)), CATALOG, captures)
-    assert (call.cost.bytes_moved, call.shapes_from) == (layer_norm_bytes(64), "bs_64.json.gz")
+    assert (call.cost.bytes_moved, call.shapes_from) == (layer_norm_bytes(64), f"bs_64.json.gz ({BY_NAMES})")
 
 
 def test_captures_of_several_ranks_with_the_same_shapes_agree(tmp_path: Path) -> None:
     captures = given(tmp_path, rank0=captured(*ONE), rank1=captured(*ONE, start=5000.0))
     (call,) = find_norms(link_events(*replayed(GEMM, KERNEL)), CATALOG, captures)
-    assert (call.cost.bytes_moved, call.shapes_from) == (layer_norm_bytes(32), "rank0.json.gz")
+    assert (call.cost.bytes_moved, call.shapes_from) == (
+        layer_norm_bytes(32),
+        f"rank0.json.gz ({BY_ORDER})",
+    )
 
 
 def test_several_graphs_of_one_trace_are_told_apart_by_their_captures() -> None:
@@ -193,7 +203,82 @@ def test_several_graphs_of_one_trace_are_told_apart_by_their_captures() -> None:
         *replayed(GEMM, KERNEL, correlation=2, start=950_000.0),
     )
     assert [call.cost.bytes_moved for call in calls] == [layer_norm_bytes(8), layer_norm_bytes(32)]
-    assert [call.shapes_from for call in calls] == [f"{SAME_TRACE}, graph 2", f"{SAME_TRACE}, graph 1"]
+    assert [call.shapes_from for call in calls] == [
+        f"{SAME_TRACE}, graph {number} ({BY_ORDER})" for number in (2, 1)
+    ]
+
+
+OTHER_ROWS = (
+    "a graph launched it, and none of the captured graphs (1) fits it; 1 would but for the number of rows"
+)
+VLLM = "void vllm::rms_norm_kernel<c10::BFloat16, 8, 2>(c10::BFloat16*)"
+CK = "void ck_tile::kentry<1, ck_tile::Rmsnorm2dFwd<float>>()"
+
+
+def vllm(rows: int, name: str = VLLM) -> Step:
+    return "_C::rms_norm", tensors([rows, 64], [rows, 64], [64]), [name]
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize(("rows", "grid"), [(32, [32, 1, 1]), (32, [4, 8, 1])])
+def test_workgroups_as_many_as_the_rows_confirm_a_capture(named: bool, rows: int, grid: list[int]) -> None:
+    steps = (ONE[0], vllm(rows))
+    (call,) = norms(*captured(*steps, named=named), *replayed(GEMM, VLLM, grid=grid))
+    assert (call.shapes_from, call.cost.x_shape) == (SAME_TRACE, (rows, 64))
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("workgroups", [1, 31, 64])
+@pytest.mark.parametrize(("kernel_name", "step"), [(VLLM, vllm(32)), (KERNEL, ONE[1])])
+def test_a_capture_of_another_batch_size_is_refused(
+    named: bool, workgroups: int, kernel_name: str, step: Step
+) -> None:
+    calls = norms(*captured(ONE[0], step, named=named), *replayed(GEMM, kernel_name, grid=[workgroups, 1, 1]))
+    assert reasons(calls) == {OTHER_ROWS}
+
+
+def test_workgroups_tell_which_of_several_captures_it_is(tmp_path: Path) -> None:
+    captures = given(tmp_path, bs_32=captured(vllm(32)), bs_64=captured(vllm(64)))
+    (call,) = find_norms(link_events(*replayed(VLLM, grid=[64, 1, 1])), CATALOG, captures)
+    assert (call.shapes_from, call.cost.x_shape) == ("bs_64.json.gz", (64, 64))
+
+
+def test_replays_of_the_same_kernels_for_two_batch_sizes_are_told_apart(tmp_path: Path) -> None:
+    captures = given(tmp_path, bs_32=captured(vllm(32)), bs_64=captured(vllm(64)))
+    events = [
+        event
+        for number, rows in enumerate((64, 32), 1)
+        for event in replayed(VLLM, grid=[rows, 1, 1], correlation=number, start=9e5 + number * 1e4)
+    ]
+    calls = find_norms(link_events(*events), CATALOG, captures)
+    assert [call.shapes_from for call in calls] == ["bs_64.json.gz", "bs_32.json.gz"]
+
+
+def test_one_norm_of_a_graph_confirms_the_batch_size_of_the_others() -> None:
+    steps = (vllm(32, CK), vllm(32))
+    calls = norms(*captured(*steps), *replayed(CK, VLLM, grid=[32, 1, 1]))
+    assert [call.shapes_from for call in calls] == [SAME_TRACE, SAME_TRACE]
+
+
+def test_workgroups_of_kernels_that_take_several_rows_each_tell_nothing() -> None:
+    (call,) = norms(*captured(vllm(32, CK)), *replayed(CK, grid=[8, 1, 1]))
+    assert (call.shapes_from, call.cost.x_shape) == (f"{SAME_TRACE} ({BY_ORDER})", (32, 64))
+
+
+@pytest.mark.parametrize("name", ["vllm_eager_b200", "sglang_prefill_mi300x", "vit_h100", "vit_mi300x"])
+def test_kernels_said_to_start_a_workgroup_for_each_row_do(shared: Path, name: str) -> None:
+    """Rows by the recorded shape: all sizes but the last, which each of these norms works along."""
+    linked = link(read_trace(shared / f"traces/{name}.json.gz"))
+    checked = 0
+    for call in find_norms(linked, CATALOG):
+        events = [linked.trace.gpu_events[i] for i in call.norm_events]
+        for event in events:
+            row = CATALOG.of_kernel(event.name)
+            if row is None or not row.workgroup_per_row or call.cost.x_shape is None:
+                continue
+            assert event.grid == (math.prod(call.cost.x_shape[:-1]), 1, 1)
+            checked += 1
+    assert checked
 
 
 def test_without_marks_the_launches_of_a_thread_are_a_graph() -> None:

@@ -67,13 +67,47 @@ def refused(what: str) -> str:
         ({"saved": "mean"}, "that saves 'mean' (known: save_mean, save_invstd)"),
         (
             {"arguments": "x X"},
-            "with the argument 'X', which is no role (such as: x, >y, <>residual, _)",
+            "with the argument 'X', which is no role (such as: x, >y, <>residual, bias?, _)",
         ),
         (
             {"arguments": "x <y"},
-            "with the argument '<y', which is no role (such as: x, >y, <>residual, _)",
+            "with the argument '<y', which is no role (such as: x, >y, <>residual, bias?, _)",
         ),
         ({"arguments": "x _ weight _ >x"}, "with two arguments 'x'"),
+        ({"arguments": "x weight? weight"}, "with two arguments 'weight'"),
+        (
+            {"arguments": "x ?weight"},
+            "with the argument '?weight', which is no role (such as: x, >y, <>residual, bias?, _)",
+        ),
+        ({"library": " "}, "whose library is empty"),
+        ({"source": ""}, "whose source is empty"),
+        ({"ops": ["mylib::norm", ""]}, "with an empty name among its ops"),
+        ({"kernels": [""]}, "with a pattern that fits any name, as it fits an empty one ('')"),
+        ({"kernels": ["norm", "a*"]}, "with a pattern that fits any name, as it fits an empty one ('a*')"),
+        ({"op_pattern": ".*"}, "with a pattern that fits any name, as it fits an empty one ('.*')"),
+        (
+            {"arguments": "x weight", "scalar_at": -1},
+            "with scalar_at -1, which is no place among its 2 arguments",
+        ),
+        (
+            {"arguments": "x weight", "scalar_at": 2},
+            "with scalar_at 2, which is no place among its 2 arguments",
+        ),
+        ({"argument_count": [5, 1]}, "with argument_count [5, 1], which is not [least, most]"),
+        ({"argument_count": [-1, 1]}, "with argument_count [-1, 1], which is not [least, most]"),
+        ({"reads_twice": "zzz"}, "with reads_twice 'zzz', which is none of its arguments"),
+        (
+            {"arguments": "x weight", "reads_twice": "x dy"},
+            "with reads_twice 'dy', which is none of its arguments",
+        ),
+        (
+            {"how": "kernel", "kernels": ["norm"]},
+            "with ops although how is 'kernel', which is matched by kernels alone",
+        ),
+        (
+            {"how": "compiled", "kernels": ["norm"], "ops": [], "op_pattern": "x+"},
+            "with ops although how is 'compiled', which is matched by kernels alone",
+        ),
         (
             {"kernels": ["good", "(bad"]},
             "with a pattern that is no regular expression "
@@ -110,7 +144,6 @@ def test_a_row_that_is_there_twice_is_refused() -> None:
             toml({"argument_count": [1]}),
             "Expected `array` of length 2, got 1 - at `$.norm[0].argument_count`",
         ),
-        (b"", "Object missing required field `norm`"),
         (b"norm = 3", "Expected `array`, got `int` - at `$.norm`"),
         (b"[[norm]\n", "Expected ']]' at the end of an array declaration (at line 1, column 7)"),
         (b"\xff", "'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
@@ -136,6 +169,50 @@ def test_a_file_that_cannot_be_read_is_one_sentence(name: str, why: str, tmp_pat
     assert str(caught.value) == (
         f"the catalog {path.name} can't be read ({why}); check its name and permissions"
     )
+
+
+def refusal(path: Path, content: bytes) -> str:
+    path.write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        load_catalog(path)
+    return str(caught.value)
+
+
+def test_an_id_that_is_empty_is_refused() -> None:
+    assert complaint(toml({"id": ""})) == (
+        f"the catalog mine.toml has a row '' whose id is empty; {HOW_TO_WRITE}"
+    )
+
+
+@pytest.mark.parametrize("content", [b"", b"# nothing yet\n", b"norm = []"])
+def test_a_file_without_a_row_says_what_it_needs(content: bytes, tmp_path: Path) -> None:
+    assert refusal(tmp_path / "mine.toml", content) == (
+        f"the catalog mine.toml has no row: give at least one [[norm]] table; {HOW_TO_WRITE}"
+    )
+
+
+def test_a_chain_of_small_ops_is_refused_in_a_file_of_a_user(tmp_path: Path) -> None:
+    content = toml({"how": "eager", "ops": []})
+    assert refusal(tmp_path / "mine.toml", content) == refused(
+        "with how 'eager': the forms of chains of small ops are code, no row can add one"
+    )
+
+
+def test_the_row_of_a_chain_can_not_be_replaced(tmp_path: Path) -> None:
+    assert refusal(tmp_path / "mine.toml", toml({"id": "eager-rms-norm"})) == (
+        "the catalog mine.toml has a row 'eager-rms-norm' whose id is that of a chain of small ops, which no "
+        f"row can replace; {HOW_TO_WRITE}"
+    )
+
+
+def test_a_row_with_the_id_of_a_built_in_one_replaces_it(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_bytes(toml({"id": "layer-norm", "ops": ["mylib::layer_norm"], "variant": "LayerNorm"}))
+    found = load_catalog(path)
+    assert [row.library for row in found.rows if row.id == "layer-norm"] == ["mylib"]
+    assert found.of_op("aten::native_layer_norm") == ()
+    assert found.of_op("mylib::layer_norm") == (found.rows[0],)
+    assert len(found.rows) == len(builtin_rows())
 
 
 def test_the_rows_of_a_file_come_before_ours(tmp_path: Path) -> None:
@@ -225,13 +302,17 @@ KNOWN: Mapping[int, tuple[str, ...]] = {
     8: ("batch-norm-with-update", "batch-norm-inference", "batch-norm-backward-update"),
     9: ("batch-norm-legit", "batch-norm-legit-no-stats", "batch-norm-inference"),
     10: (
+        "sync-batch-norm",
         "sync-batch-norm-stats",
         "sync-batch-norm-update-stats",
         "sync-batch-norm-gather",
         "sync-batch-norm-gather-counts",
         "sync-batch-norm-apply",
     ),
-    11: ("sync-batch-norm-backward-reduce", "sync-batch-norm-backward-apply"),
+    11: (
+        *("sync-batch-norm-backward", "sync-batch-norm-backward-reduce"),
+        "sync-batch-norm-backward-apply",
+    ),
     12: ("instance-norm",),
     13: ("layer-norm-wrapper", "layer-norm"),
     14: ("layer-norm-backward",),

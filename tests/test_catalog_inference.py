@@ -18,6 +18,7 @@ from normscope.trace.link import link
 from normscope.trace.read import read_trace
 from trace_inputs import kernel, launch, link_events
 from trace_inputs import op as cpu_op
+from written_run import written
 
 ROWS_OF = ("aiter.toml", "inference.toml", "sglang.toml", "vllm.toml")
 FP8, FP4, E8M0 = "c10::Float8_e4m3fn", "c10::Float4_e2m1fn_x2", "c10::Float8_e8m0fnu"
@@ -595,7 +596,7 @@ KERNELS: tuple[tuple[str, str], ...] = (
     ("vllm-rms-norm-block-quant", "void vllm::rms_norm_per_block_quant_kernel<float>(x)"),
     ("vllm-qk-norm-rope", "void tensorrt_llm::kernels::fusedQKNormRopeKernel<128, false>(__nv_bfloat16*)"),
     ("flashinfer-rmsnorm", "void flashinfer::norm::RMSNormKernel<8u, __nv_bfloat16>(x)"),
-    ("flashinfer-rmsnorm", "void flashinfer::norm::QKRMSNormKernel<8u, __nv_bfloat16>(x)"),
+    ("flashinfer-qk-rmsnorm", "void flashinfer::norm::QKRMSNormKernel<8u, __nv_bfloat16>(x)"),
     ("flashinfer-rmsnorm-quant", "void flashinfer::norm::RMSNormQuantKernel<8u>(x)"),
     ("flashinfer-add-rmsnorm", "void flashinfer::norm::FusedAddRMSNormKernel<8u, __half>(x)"),
     ("flashinfer-add-rmsnorm-quant", "void flashinfer::norm::FusedAddRMSNormQuantKernel<8u>(x)"),
@@ -753,7 +754,19 @@ def test_a_view_with_gaps_between_rows_counts_by_its_shape(catalog: Catalog) -> 
         (
             "LayerNormGatedFunction",
             (X, X, W, ABSENT, ABSENT, EPS, NO, NO),
-            "argument values (Concrete Inputs) are not recorded",
+            "argument 8 (is_rms) is not recorded",
+        ),
+        # ops that can't be called without what is missing
+        ("_C::fused_add_rms_norm", (X,), "argument 1 (residual) is not recorded"),
+        ("_C::fused_add_rms_norm", (X, X, ABSENT, EPS), "argument 2 (weight) is not recorded"),
+        ("_C::rms_norm", (ABSENT, X, W, EPS), "argument 0 (y) is not recorded"),
+        ("aiter::add_rmsnorm", (X,), "argument 1 (x) is not recorded"),
+        ("aiter::add_rmsnorm", (X, X, X, ABSENT, W, EPS), "argument 3 (residual_out) is not recorded"),
+        ("_C::fused_qk_norm_rope", (QKV, *HEADS, EPS, W), "argument 7 (key_weight) is not recorded"),
+        (
+            "aiter::fused_qk_norm_rope_1way",
+            (QUERY, KEY, W, W, (F32, [4, 8])),
+            "argument 12 (y) is not recorded",
         ),
     ],
 )
@@ -762,7 +775,7 @@ def test_bytes_are_not_guessed(
 ) -> None:
     args = recorded(*arguments)
     cost = norm_cost(catalog.layout(op, args.types), args)
-    assert (cost.bytes_moved, cost.missing_reason) == (None, reason)
+    assert (cost.bytes_moved, cost.flops, cost.missing_reason) == (None, None, reason)
 
 
 def test_flops_of_a_fused_norm(catalog: Catalog) -> None:
@@ -821,6 +834,12 @@ def test_vllm_on_b200(shared: Path) -> None:
     total_us = sum(call.kernel_us for call in added)
     assert total_us == pytest.approx(452.1, abs=0.05)
     assert 72 * 20_465_280 / total_us / 1e6 == pytest.approx(3.26, abs=0.005)
+
+
+def test_the_ops_table_names_the_library_of_vllm(shared: Path, tmp_path: Path) -> None:
+    rows = written(shared / "traces/vllm_eager_b200.json.gz", tmp_path).rows
+    libraries = {row["norm_library"] for row in rows if row["name"].startswith("_C::")}
+    assert libraries == {"vLLM"}
 
 
 def test_sglang_on_mi300x(shared: Path) -> None:

@@ -10,8 +10,8 @@ from normscope.norms.calls import NormCall
 from normscope.norms.catalog import catalog
 from normscope.norms.catalog.catalog import read_rows
 from normscope.norms.catalog.rows import NormRow
-from normscope.norms.cost import NO_FORWARD, NO_MODEL, NormCost, norm_cost
-from normscope.norms.op_calls import NO_LAYOUT, op_calls
+from normscope.norms.cost import NO_FORWARD, NO_LAYOUT, NO_MODEL, NormCost, norm_cost
+from normscope.norms.op_calls import op_calls
 from normscope.trace.events import OpArgs
 from trace_inputs import Event, kernel, launch, link_events, op
 
@@ -100,6 +100,9 @@ PYTORCH = (
         (IMAGE, IMAGE, C, C, C, C, C, EPS),
         BATCH_NORM_BACKWARD,
     ),
+    # their bytes are those of the pieces below them
+    Case("sync-batch-norm", "SyncBatchNorm", (*NATIVE, EPS, "0.1", "3"), None),
+    Case("sync-batch-norm-backward", "SyncBatchNormBackward", (IMAGE,), None),
     # x read; mean and deviation written
     Case("sync-batch-norm-stats", "aten::batch_norm_stats", (IMAGE, EPS), 288 + 2 * 16),
     # running mean and variance read and written

@@ -1,5 +1,6 @@
 """All kernel time of a trace in groups: as counted by hand, and with nothing lost or counted twice."""
 
+import gzip
 import io
 import json
 import math
@@ -96,8 +97,13 @@ def is_complete(found: Examined) -> None:
     assert [event for event, claims in claimed.items() if claims > 1] == []
     norm_us = covered.us(*NORM_GROUPS)
     assert math.fsum(row.us for row in fired_rows(found.calls)) == pytest.approx(norm_us)
-    assert math.fsum(each.us for each in cut_off_kernels(found.calls)) == pytest.approx(covered.unlinked.us)
-    assert sum(each.count for each in cut_off_kernels(found.calls)) == covered.unlinked.count
+    assert math.fsum(
+        each.us for each in cut_off_kernels(found.linked.trace.gpu_events, found.calls)
+    ) == pytest.approx(covered.unlinked.us)
+    assert (
+        sum(each.count for each in cut_off_kernels(found.linked.trace.gpu_events, found.calls))
+        == covered.unlinked.count
+    )
 
 
 NAMES = (
@@ -258,10 +264,62 @@ def test_a_row_of_the_user_finds_what_was_other_work(tmp_path: Path) -> None:
 def test_kernels_whose_launch_was_cut_off_are_listed_by_name() -> None:
     lost = [kernel(None, 1000 + 20 * turn, 3 + turn, name="rms_norm_kernel") for turn in range(3)]
     found = examined(*base_events(), *lost)
-    (cut_off,) = cut_off_kernels(found.calls)
+    (cut_off,) = cut_off_kernels(found.linked.trace.gpu_events, found.calls)
     assert (cut_off.count, cut_off.us) == (3, 3.0 + 4.0 + 5.0)
     rows = {row.found: (row.calls, row.us) for row in fired_rows(found.calls)}
     assert rows == {"op": (1, 12.5), "kernel name, launch cut off": (3, 12.0)}
+
+
+RESNET_LOST = {
+    "batch_norm_collect_statistics": 39,
+    "batch_norm_update_stats_and_invert": 39,
+    "batch_norm_transform_input": 39,
+    "batch_norm_backward_kernel": 20,
+}
+"""Norm kernels of the trace without a launch, by a part of their name; each norm of the 39 runs three."""
+
+
+def test_each_kernel_of_a_cut_off_norm_is_listed_by_its_own_name(shared: Path) -> None:
+    path = shared / "traces" / "resnet_checkpoint_mi300x.json.gz"
+    found = found_in(path)
+    events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+    launched = {event["args"]["correlation"] for event in events if event.get("cat") == "cuda_runtime"}
+    lost = [e for e in events if e.get("cat") == "kernel" and e["args"]["correlation"] not in launched]
+    listed = cut_off_kernels(found.linked.trace.gpu_events, found.calls)
+    assert len(listed) == len(RESNET_LOST)
+    for part, count in RESNET_LOST.items():
+        by_hand = [event["dur"] for event in lost if part in event["name"]]
+        (kernels,) = (each for each in listed if part in each.name)
+        assert kernels.count == len(by_hand) == count
+        assert kernels.us == pytest.approx(math.fsum(by_hand))
+
+
+def test_compiled_kernels_whose_launch_was_cut_off_are_an_upper_bound() -> None:
+    compiled = "triton_red_fused_add_native_layer_norm_3"
+    found = examined(*base_events(), kernel(None, 1000, 30.0, name=compiled), *rms_norm_lost(20.0))
+    listed = {
+        each.name: (each.us, each.fuses, each.is_upper_bound)
+        for each in cut_off_kernels(found.linked.trace.gpu_events, found.calls)
+    }
+    assert listed == {compiled: (30.0, ("add",), True), "rms_norm_kernel": (20.0, (), False)}
+    assert (found.coverage.unlinked.us, found.coverage.unlinked.upper_bound_us) == (50.0, 30.0)
+    assert {row.found for row in fired_rows(found.calls) if not row.is_in_timeline} == {
+        "name of a compiled kernel, launch cut off, upper bound",
+        "kernel name, launch cut off",
+    }
+    text = "\n".join(coverage_text("step", found))
+    assert "Norm kernels whose launch was cut off, partly compiled (*)" in text
+    assert "(*) An upper bound" in text
+
+
+def test_without_compiled_kernels_cut_off_time_is_no_upper_bound() -> None:
+    found = examined(*base_events(), *rms_norm_lost(20.0))
+    assert found.coverage.unlinked.upper_bound_us is None
+    assert "upper bound" not in "\n".join(coverage_text("step", found))
+
+
+def rms_norm_lost(time_us: float) -> list[Event]:
+    return [kernel(None, 2000, time_us, name="rms_norm_kernel")]
 
 
 def test_the_text_adds_up_and_names_every_group_in_words() -> None:

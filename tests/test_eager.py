@@ -27,6 +27,7 @@ from eager_chains import (
 )
 from normscope.norms.calls import NormCall
 from normscope.norms.catalog.catalog import load_catalog
+from normscope.norms.chains import is_norm_class
 from normscope.norms.eager import NO_SHAPES, eager_calls
 from normscope.norms.find import find_norms
 from normscope.trace.link import LinkedTrace, link
@@ -390,6 +391,44 @@ def test_a_root_mean_square_over_channels_needs_a_weight_or_the_name(module: str
 
 
 # What is no norm.
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("RMSNorm", "Qwen2RMSNorm", "T5LayerNorm", "WanRMS_norm", "LlamaRMSNorm", "norm1", "LayerNorm2d"),
+        *("LayerNormFp32", "RMSnorm", "T5Layernorm", "layernorm", "rms_norm", "norm", "Norm", "MyNORM"),
+        *("LayerNormalization", "MambaRMSNormGated", "FP32GroupNorm", "l2norm", "L2Norm", "PixelNorm"),
+    ],
+)
+def test_a_class_is_called_a_norm(name: str) -> None:
+    assert is_norm_class(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("BatchNormalizedAttention", "Normalize", "Normalization", "NormalizedLinear", "NormalEncoder"),
+        *("NormedLinear", "Abnormal", "ABNORMALITY", "Denormalize", "abnorm", "Enormous", "LayerNormed"),
+        *("WeightNorm", "_WeightNorm", "_SpectralNorm", "GradNorm", "Linear", ""),
+    ],
+)
+def test_a_class_is_not_called_a_norm(name: str) -> None:
+    assert not is_norm_class(name)
+
+
+@pytest.mark.parametrize("module", ["Normalize_0", "BatchNormalizedAttention_0", "_SpectralNorm_0"])
+def test_a_vector_of_length_one_in_a_module_that_only_sounds_like_a_norm_is_none(module: str) -> None:
+    """The steps of torch.nn.functional.normalize, which with a norm's name around them are one."""
+    found = []
+    for name in (module, "L2Norm_0"):
+        thread = Thread()
+        with thread.module(name):
+            thread.run("aten::linalg_vector_norm", X, "2", "[-1]", "True", None)
+            thread.run("aten::clamp_min", S, "1e-12")
+            thread.run("aten::div", X, S)
+        found.append([call.variant for call in calls_of(thread)])
+    assert found == [[], ["L2Norm"]]
 
 
 @pytest.mark.parametrize("module", [None, "RMSNorm_0"])

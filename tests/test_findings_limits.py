@@ -266,6 +266,41 @@ def test_a_speed_that_rounds_to_nothing_is_no_lower_end(tmp_path: Path) -> None:
     assert section(text, "Insight").endswith("at up to 0.4 TB/s of a possible 2.")
 
 
+@pytest.mark.parametrize(
+    ("libraries", "words"),
+    [
+        (("vLLM",), "vLLM backend"),
+        (("vLLM", "vLLM"), "vLLM backend"),
+        (("vLLM", "Liger"), "vLLM and Liger backend"),
+        (("[x](y)",), "&#91;x&#93;&#40;y&#41; backend"),
+        (("vLLM", ""), "backend not told by the trace"),
+        (("",), "backend not told by the trace"),
+    ],
+)
+def test_the_catalog_names_the_library_where_names_of_ops_and_kernels_do_not(
+    tmp_path: Path, libraries: tuple[str, ...], words: str
+) -> None:
+    kernel = {"kernel_details_summary": repr([{"name": "void vllm::rms_norm_kernel<float>(float*)"}])}
+    cells = IMAGES | {ROOFLINE: 5.0} | kernel
+    rows = [
+        row(f"_C::rms_norm_{place}", 2000.0, 10, cells | traced(norm_library=library))
+        for place, library in enumerate(libraries)
+    ]
+    metrics = metrics_of(tmp_path, *rows)
+    assert {operation.library for operation in metrics.operations} == {None}
+    text = text_of(tmp_path, *rows)
+    assert words in section(text, "Identification")
+    others = {"backend not told by the trace"} - {words}
+    assert not any(other in text for other in others)
+
+
+def test_a_library_that_the_names_tell_is_the_one_that_counts(tmp_path: Path) -> None:
+    cells = IMAGES | {ROOFLINE: 5.0} | traced(norm_library="SGLang with AITER")
+    text = text_of(tmp_path, row("aiter::rmsnorm", 2000.0, 10, cells))
+    assert "AITER backend" in section(text, "Identification")
+    assert "SGLang" not in text
+
+
 def test_tables_of_another_origin_say_nothing_of_launches(tmp_path: Path) -> None:
     metrics = metrics_of(tmp_path, row(time_us=4000.0))
     assert metrics.operations[0].kind == "norm"

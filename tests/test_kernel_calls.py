@@ -8,7 +8,14 @@ import pytest
 from normscope.norms.calls import NormCall
 from normscope.norms.catalog.catalog import load_catalog
 from normscope.norms.find import find_norms
-from normscope.norms.kernel_calls import IN_GRAPH, NO_OP, OP_WITHOUT_ROW, OUTSIDE_LAUNCH
+from normscope.norms.kernel_calls import (
+    IN_GRAPH,
+    NO_NORM_BY_ITSELF,
+    NO_OP,
+    ONLY_AROUND,
+    OP_WITHOUT_ROW,
+    OUTSIDE_LAUNCH,
+)
 from normscope.norms.kernel_pieces import leading_pieces
 from normscope.trace.link import link
 from normscope.trace.read import read_trace
@@ -102,19 +109,47 @@ def test_moments_are_group_norm_or_layer_norm_by_what_follows() -> None:
     assert "LayerNormForwardCUDAKernel" in layer.name
 
 
-@pytest.mark.parametrize("count", [1, 4])
-def test_every_kernel_of_an_op_without_a_row_is_one_call_with_its_inputs(count: int) -> None:
-    around = op("mylib::norm_and_more", 100, 50, **INPUTS)
-    calls = found(
-        around,
-        *(launch(place, 101.0 + place) for place in range(count)),
-        *(kernel(place, 200.0 + 20 * place, 10, name=KERNEL) for place in range(count)),
-    )
-    (call,) = calls
+def inside(around: str, *names: str) -> list[Event]:
+    """Return an op of 50 µs that launches kernels of 10 µs."""
+    return [op(around, 5, 50, **INPUTS), *row_of(*names)]
+
+
+@pytest.mark.parametrize("names", [(KERNEL,), (COLLECT, UPDATE, APPLY), (OTHER, MOMENTS, LAYER, OTHER)])
+def test_an_op_without_a_row_that_runs_one_norm_is_one_call_with_its_inputs(names: tuple[str, ...]) -> None:
+    (call,) = found(*inside("mylib::norm_and_more", *names))
     assert (call.name, call.op, call.host_us) == ("mylib::norm_and_more", 0, 50.0)
     assert call.args.dims == [[4, 64]]
-    assert len(call.norm_events) == count
+    assert len(call.norm_events) == len([name for name in names if name != OTHER])
     assert (call.cost.bytes_moved, call.cost.missing_reason) == (None, OP_WITHOUT_ROW)
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ((KERNEL, OTHER, KERNEL), [1, 1]),
+        ((KERNEL, KERNEL), [1, 1]),
+        ((MOMENTS, LAYER, OTHER, MOMENTS, LAYER), [2, 2]),
+        ((MOMENTS, OTHER, LAYER), [1, 1]),
+    ],
+)
+def test_an_op_without_a_row_that_runs_several_norms_is_a_call_for_each(
+    names: tuple[str, ...], expected: list[int]
+) -> None:
+    calls = found(*inside("mylib::block", *names))
+    assert sizes(calls) == expected
+    assert {(call.name, call.op, call.cost.missing_reason) for call in calls} == {
+        ("mylib::block", 0, OP_WITHOUT_ROW)
+    }
+    # the time of the whole block is that of none of its norms
+    assert {call.host_us for call in calls} == {None}
+    assert [call.norm_us for call in calls] == [10.0 * size for size in expected]
+
+
+@pytest.mark.parametrize("around", ["SyncBatchNorm", "aten::linalg_vector_norm"])
+def test_an_op_with_a_row_that_is_no_norm_by_itself_has_a_reason_of_its_own(around: str) -> None:
+    (call,) = found(*inside(around, KERNEL))
+    assert (call.found_by, call.name) == ("kernel", around)
+    assert call.cost.missing_reason == NO_NORM_BY_ITSELF
 
 
 def test_two_calls_of_an_op_without_a_row_are_two() -> None:
@@ -138,6 +173,8 @@ def test_two_calls_of_an_op_without_a_row_are_two() -> None:
         "Torch-Compiled Region: 0/0",
         "## Call CompiledFxGraph abc ##",
         "Optimizer.step#AdamW.step",
+        "CheckpointFunction",
+        "CheckpointFunctionBackward",
     ],
 )
 def test_what_only_stands_around_a_launch_gives_it_no_name(around: str) -> None:
@@ -149,7 +186,7 @@ def test_what_only_stands_around_a_launch_gives_it_no_name(around: str) -> None:
         kernel(2, 210, 10, name=KERNEL),
     )
     assert sizes(calls) == [1, 1]
-    assert {call.cost.missing_reason for call in calls} == {NO_OP}
+    assert {call.cost.missing_reason for call in calls} == {ONLY_AROUND}
     assert all("vectorized_layer" in call.name and call.args.dims is None for call in calls)
 
 

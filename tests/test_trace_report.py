@@ -24,6 +24,7 @@ from normscope.report.method import method_html
 from normscope.report.notebook import finish, open_report, show_calls, show_gpu_time
 from normscope.report.results import Report, findings_of
 from normscope.report.trace_data import read_trace_data
+from normscope.report.trace_notes import how_to_know_shapes
 from normscope.resources import template_dir
 from normscope.sample.trace import write_sample_trace
 from normscope.trace.timeline import Timeline
@@ -238,6 +239,35 @@ def test_norm_kernels_whose_launch_was_cut_off_have_a_table_of_their_own(tmp_pat
     assert "Norm kernels whose launch" not in gpu_time_html(traced_report(tmp_path / "none"))
 
 
+def test_cut_off_compiled_kernels_are_marked_as_an_upper_bound(tmp_path: Path) -> None:
+    times = covered(explicit=1000.0, unlinked=100.0, other_ops=900.0)
+    unlinked = msgspec.structs.replace(times.unlinked, upper_bound_us=60.0)
+    found = summary(
+        msgspec.structs.replace(times, unlinked=unlinked),
+        cut_off=(cut_off(60.0, "triton_red", fuses=("add",), is_upper_bound=True), cut_off(40.0)),
+        rows=(fired("compiled", 60.0, is_in_timeline=False, is_upper_bound=True), fired("kernel", 40.0)),
+    )
+    report = traced_report(tmp_path, found=found)
+    html = gpu_time_html(report)
+    table = table_of(html, "Norm kernels whose launch was cut off, which no other figure holds")
+    rows = [text_of(row) for row in table.split("<tr>")[2:]]
+    assert rows[0] == "triton_red RMSNorm forward add (upper bound) 1 ≤\u00a00.060".replace("\u00a0", " ")
+    assert rows[1] == "rms_norm_kernel RMSNorm forward — 1 0.040"
+    words = text_of(html)
+    assert "0.060 ms lie in compiled kernels: an upper bound." in words
+    assert "5.0% with their launch cut off (of it 3.0% an upper bound)" in words  # of 2 ms
+    assert "name of a compiled kernel, launch cut off, upper bound" in words
+    assert "0.060 ms of it lie in compiled kernels: an upper bound." in findings_of_trace(report)
+
+
+def test_many_cut_off_kernels_are_summed_with_the_mark_of_an_upper_bound(tmp_path: Path) -> None:
+    kernels = [cut_off(100.0 - place, f"rms_norm_{place}") for place in range(21)]
+    kernels.append(cut_off(1.0, "triton_red", is_upper_bound=True))
+    html = gpu_time_html(traced_report(tmp_path, found=summary(cut_off=tuple(kernels))))
+    table = table_of(html, "Norm kernels whose launch was cut off, which no other figure holds")
+    assert text_of(table.split("<tr>")[-1]) == "2 other kernels — — upper bound 2 ≤ 0.081"
+
+
 def test_the_timeline_is_shown_in_ms_and_percent(tmp_path: Path) -> None:
     html = gpu_time_html(traced_report(tmp_path))
     rows = re.findall(r"<td>([A-Z][\w ]+)</td><td[^>]*>([\d.]+)</td><td[^>]*>([\d.]+)</td>", html)
@@ -390,6 +420,54 @@ def test_without_shapes_no_gain_is_claimed_but_told_how_to_learn_it(tmp_path: Pa
     assert "would save" not in words
 
 
+@pytest.mark.parametrize(
+    ("changes", "said", "unsaid"),
+    [
+        ({"replayed_count": 145}, ("145 norm calls were replayed", "--capture FOLDER"), "without shapes"),
+        ({"replayed_count": 1}, ("1 norm call was replayed",), "without shapes"),
+        (
+            {"has_ops": False, "has_shapes": False},
+            ("no ops of the host", "ProfilerActivity.CPU"),
+            "without shapes",
+        ),
+        ({"has_shapes": False}, ("recorded without shapes",), "--capture"),
+    ],
+)
+def test_missing_shapes_are_put_down_to_what_hides_them(
+    tmp_path: Path, changes: dict[str, object], said: tuple[str, ...], unsaid: str
+) -> None:
+    for by_name_us in (0.0, 500.0):
+        found = msgspec.structs.replace(summary(by_name_us=by_name_us), **changes)
+        report = traced_report(tmp_path / str(by_name_us), [row_of([5000.0]) | NO_RATES], found=found)
+        for page in (answer_html(report), data_quality_html(report)):
+            words = text_of(page)
+            assert [words.count(part) for part in said] == [1] * len(said)
+            assert unsaid not in words
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("sglang_decode_graph_mi300x", "145 norm calls were replayed from captured graphs"),
+        ("vllm_piecewise_graph", "49 norm calls were replayed from captured graphs"),
+        ("gpu_only_mi210", "The trace holds no ops of the host."),
+        ("vllm_eager_b200", None),
+        ("qwen15_mi300x", None),
+        ("compiled_llama_layer", None),
+    ],
+)
+def test_why_shapes_of_a_real_trace_are_missing(
+    shared: Path, tmp_path: Path, name: str, hint: str | None
+) -> None:
+    found = write_trace_run(shared / "traces" / f"{name}.json.gz", tmp_path / "run", label="t")
+    told = how_to_know_shapes(found)
+    assert (told or "").startswith(hint or "")
+    assert (told is None) == (hint is None)
+    words = text_of(data_quality_html(open_report(str(tmp_path / "run"), str(tmp_path / "report"))))
+    assert "recorded without shapes" not in words
+    assert ("no ops of the host" in words) == (name == "gpu_only_mi210")
+
+
 def test_unknown_efficiency_is_not_blamed_on_shapes_that_are_there(tmp_path: Path) -> None:
     words = text_of(answer_html(traced_report(tmp_path, [row_of([5000.0]) | NO_RATES])))
     assert "No verdict: efficiency is known for no operation" in words
@@ -468,6 +546,7 @@ LIMITED = summary(
         fired("kernel", 500.0, is_in_timeline=False),
     ),
     cut_off=(cut_off(500.0),),
+    by_name_us=600.0,
 )
 LIMITS = (
     "20.0% of kernel time lies in norms inside compiled kernels, fused with other work: an upper bound",

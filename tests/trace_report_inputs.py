@@ -57,15 +57,19 @@ def fired(found_by: How = "op", us: float = 1000.0, **changes: object) -> FiredR
         found_by=found_by,
         evidence="trace",
         is_in_timeline=True,
+        is_upper_bound=False,
         calls=10,
         us=us,
     )
     return msgspec.structs.replace(usual, **changes)
 
 
-def cut_off(us: float, name: str = "rms_norm_kernel") -> CutOffKernel:
-    """Return a norm kernel of that time whose launch was cut off."""
-    return CutOffKernel(name=name, variant="RMSNorm", direction="forward", fuses=(), count=1, us=us)
+def cut_off(us: float, name: str = "rms_norm_kernel", **changes: object) -> CutOffKernel:
+    """Return a norm kernel of that time whose launch was cut off, but for the changes."""
+    usual = CutOffKernel(
+        name=name, variant="RMSNorm", direction="forward", fuses=(), is_upper_bound=False, count=1, us=us
+    )
+    return msgspec.structs.replace(usual, **changes)
 
 
 def summary(coverage: Coverage | None = None, **changes: object) -> TraceSummary:
@@ -85,10 +89,14 @@ def summary(coverage: Coverage | None = None, **changes: object) -> TraceSummary
         cut_off=(),
         call_count=10,
         recomputed_count=0,
+        replayed_count=0,
+        captured=(),
+        by_name_us=0.0,
         norm_us=1000.0,
         helper_us=0.0,
         resolution_us=0.001,
         steps=(StepCalls("ProfilerStep#3", 10),),
+        has_ops=True,
         has_shapes=True,
         has_modules=True,
         is_truncated=False,

@@ -8,6 +8,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from normscope.tracerun.examine import NormSources
 from normscope.tracerun.peaks import GpuChoice
 from normscope.tracerun.summary import TraceSummary
 from normscope.tracerun.write import write_trace_run
@@ -94,9 +95,14 @@ def known(row: Row, column: str) -> float:
     return float(row[column])
 
 
-def written(source: Path | BinaryIO, folder: Path, gpu: GpuChoice | None = None) -> WrittenRun:
+def written(
+    source: Path | BinaryIO,
+    folder: Path,
+    gpu: GpuChoice | None = None,
+    norms: NormSources | None = None,
+) -> WrittenRun:
     """Write the run directory of a trace into ``folder``."""
-    return WrittenRun(folder, write_trace_run(source, folder, label="a trace", gpu=gpu))
+    return WrittenRun(folder, write_trace_run(source, folder, label="a trace", gpu=gpu, norms=norms))
 
 
 def written_events(

@@ -51,7 +51,7 @@ class NormSourceOptions:
     catalog
         More rows of the catalog: see docs/catalog.md.
     capture
-        Folder of traces of the graphs' capture.
+        Traces of the graphs' capture, all batch sizes.
     """
 
     catalog: Path | None = None

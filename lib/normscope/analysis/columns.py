@@ -31,12 +31,14 @@ COUNT_TRACE2 = "lca_count_trace2"
 TIME_TRACE2 = "lca_total_kernel_time_trace2_us"
 # Of run directories that normscope made from a trace.
 VARIANT = "norm_variant"
+LIBRARY = "norm_library"
 FOUND_BY = "found_by"
 EVIDENCE = "evidence"
 FUSED_WITH = "fused_with"
 UPPER_BOUND = "is_upper_bound"
 REPLAYED = "is_replayed"
 DATA_LAUNCHED = "Data Launched (MB)"
+SHAPES_FROM = "shapes_from"
 LIMITS = "limits"
 MAIN_KERNEL = "main_kernel"
 MAIN_KERNEL_PERCENT = "main_kernel_percent"
@@ -54,9 +56,9 @@ STANDALONE_COLUMNS = (
 )
 COMPARATIVE_COLUMNS = (SPEEDUP, DELTA, COUNT_TRACE2, TIME_TRACE2)
 TRACE_COLUMNS = (
-    *(VARIANT, FOUND_BY, EVIDENCE, FUSED_WITH, UPPER_BOUND, REPLAYED, DATA_LAUNCHED, LIMITS, MAIN_KERNEL),
-    *(MAIN_KERNEL_PERCENT, WORKGROUPS, WORKGROUP_THREADS, MULTIPROCESSORS, AT_PEAK, SHORTEST_KERNELS),
-    *(LAST_LEVEL_CACHE, ATTAINABLE),
+    *(VARIANT, LIBRARY, FOUND_BY, EVIDENCE, FUSED_WITH, UPPER_BOUND, REPLAYED, DATA_LAUNCHED),
+    *(SHAPES_FROM, LIMITS, MAIN_KERNEL, MAIN_KERNEL_PERCENT, WORKGROUPS, WORKGROUP_THREADS),
+    *(MULTIPROCESSORS, AT_PEAK, SHORTEST_KERNELS, LAST_LEVEL_CACHE, ATTAINABLE),
 )
 WANTED_COLUMNS = frozenset((*STANDALONE_COLUMNS, *COMPARATIVE_COLUMNS, *TRACE_COLUMNS, COUNT, DATA_MOVED))
 
@@ -92,12 +94,14 @@ class OpColumns(msgspec.Struct, frozen=True, kw_only=True):
     count_trace2: list[int | None]
     time_trace2_us: Numbers
     variant: Cells
+    library: Cells
     found_by: Cells
     evidence: Cells
     fused_with: Cells
     is_upper_bound: Cells
     is_replayed: Cells
     data_launched_mib: Numbers
+    shapes_from: Cells
     limits: Cells
     main_kernel: Cells
     main_kernel_percent: Numbers
@@ -145,12 +149,14 @@ def op_columns(table: OpsTable) -> OpColumns:
         count_trace2=_counts(table, COUNT_TRACE2),
         time_trace2_us=_not_negative(table, TIME_TRACE2),
         variant=table.text(VARIANT),
+        library=table.text(LIBRARY),
         found_by=table.text(FOUND_BY),
         evidence=table.text(EVIDENCE),
         fused_with=table.text(FUSED_WITH),
         is_upper_bound=table.text(UPPER_BOUND),
         is_replayed=table.text(REPLAYED),
         data_launched_mib=_not_negative(table, DATA_LAUNCHED),
+        shapes_from=table.text(SHAPES_FROM),
         limits=table.text(LIMITS),
         main_kernel=table.text(MAIN_KERNEL),
         main_kernel_percent=_not_negative(table, MAIN_KERNEL_PERCENT),

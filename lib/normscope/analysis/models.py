@@ -65,7 +65,9 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     of small kernels (``bytes_launched_per_call`` is what these move, ``bytes_moved_per_call`` what one fused
     kernel would), and ``compiled`` for one inside a compiler's kernel. Where ``is_upper_bound``, the time is
     that of the norm and of what it is fused with; where ``is_replayed``, a captured graph launched it.
-    ``main_kernel`` holds most of the time of a call that has
+    ``norm_library`` is who wrote the op or kernel, by the catalog of norms, also where ``library`` doesn't
+    tell it. ``shapes_from`` names the capture of a graph that tells the inputs of its replays, and what alone
+    it was matched by where nothing confirms it. ``main_kernel`` holds most of the time of a call that has
     several kernels.
     """
 
@@ -98,12 +100,14 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     kernel_time_std_us: float | None
     bytes_moved_per_call: float | None
     kind: Kind = "norm"
+    norm_library: str | UnsetType = UNSET
     found_by: FoundBy | UnsetType = UNSET
     evidence: Evidence | UnsetType = UNSET
     fused_with: tuple[str, ...] = ()
     is_upper_bound: bool = False
     is_replayed: bool = False
     bytes_launched_per_call: float | None = None
+    shapes_from: str | UnsetType = UNSET
     main_kernel: str | UnsetType = UNSET
     main_kernel_percent: float | UnsetType = UNSET
     limits: Limits | UnsetType = UNSET

@@ -27,12 +27,14 @@ def _keys(row: int, columns: OpColumns) -> TracedKeys:
     share = columns.main_kernel_percent[row]
     return {
         "kind": _kind(columns.found_by[row], launched_mib),
+        "norm_library": columns.library[row] or UNSET,
         "found_by": _one_of(FoundBy, columns.found_by[row]),
         "evidence": _one_of(Evidence, columns.evidence[row]),
         "fused_with": _split(columns.fused_with[row]),
         "is_upper_bound": columns.is_upper_bound[row] == "True",
         "is_replayed": columns.is_replayed[row] == "True",
         "bytes_launched_per_call": None if launched_mib is None else launched_mib * _BYTES_PER_MIB,
+        "shapes_from": columns.shapes_from[row] or UNSET,
         "main_kernel": columns.main_kernel[row] or UNSET,
         "main_kernel_percent": UNSET if share is None else round(share, 2),
         "limits": _limits(row, columns),

@@ -40,6 +40,16 @@ def upper_bound_words(*operations: Operation, named: int = _NAMED) -> str:
     return f"upper bound: fused with {_listed(fused_with(operations), named) or 'other work'}"
 
 
+def fused_words(operation: Operation) -> str:
+    """Return what a norm does beside the norm by nature, such as ``with residual add``; empty where nothing.
+
+    Where that makes the time an upper bound, `upper_bound_words` tells it.
+    """
+    if operation.is_upper_bound or not operation.fused_with:
+        return ""
+    return f"with {_listed(operation.fused_with, _NAMED)}"
+
+
 def _listed(names: Iterable[str], named: int) -> str:
     """Return the first names in one line, and how many more there are; a single one more is named, too."""
     known = [_short(name) for name in names]

@@ -7,7 +7,7 @@ from msgspec import UNSET
 
 from normscope.analysis.limit_phrases import is_cache_resident
 from normscope.analysis.models import CategoryMetrics, Operation, Scope
-from normscope.analysis.upper_bound import MARK, bounded, sum_words, upper_bound_words
+from normscope.analysis.upper_bound import MARK, bounded, fused_words, sum_words, upper_bound_words
 from normscope.figures.labels import drawable, duration, name_label, number_duplicates
 
 _DETAIL_WIDTH = 30
@@ -21,9 +21,9 @@ _LEAST_ON_AXIS, _MOST_ON_AXIS = 1e-12, 1e18
 class Entry:
     """One operation signature and where it comes from.
 
-    ``label`` is the short name, ``detail`` its first argument and its direction; together they are unique.
-    ``time_ms`` is ``None`` where the input gave no kernel time, ``index`` its place in
-    ``operations[]``.
+    ``label`` is the short name, ``detail`` its first argument, its direction and what it does beside the
+    norm; together they are unique. ``time_ms`` is ``None`` where the input gave no kernel time, ``index`` its
+    place in ``operations[]``.
     """
 
     category: str
@@ -96,10 +96,13 @@ def _entry(report: CategoryMetrics, index: int) -> Entry:
 
 def _detail(operation: Operation) -> str:
     direction = "direction unknown" if operation.direction == "unknown" else operation.direction
-    if not isinstance(operation.args, str) or not operation.args:
-        return direction
-    first_argument = operation.args.partition("<br>")[0]
-    return f"{name_label(first_argument, _DETAIL_WIDTH)} · {direction}"
+    parts: list[str] = [direction]
+    if isinstance(operation.args, str) and operation.args:
+        first_argument = operation.args.partition("<br>")[0]
+        parts.insert(0, name_label(first_argument, _DETAIL_WIDTH))
+    if words := fused_words(operation):
+        parts.append(name_label(words, _DETAIL_WIDTH))
+    return " · ".join(parts)
 
 
 def identity_cells(entry: Entry) -> tuple[str | None, ...]:

@@ -26,7 +26,7 @@ from normscope.findings.phrases import (
     efficiency_span,
     fusion_analysis,
     limit,
-    op_name,
+    op_words,
     what,
 )
 from normscope.findings.subject import Subject
@@ -79,13 +79,13 @@ ACTIONS = (
     Sentence(
         lambda s: is_compute_bound(s) and bound_disagrees(s),
         lambda s: (
-            f"Profile {op_name(s.lead.name)} for tile size and wave occupancy, but first check its bound: "
+            f"Profile {op_words(s.lead)} for tile size and wave occupancy, but first check its bound: "
             "its arithmetic intensity says memory."
         ),
     ),
     Sentence(
         is_compute_bound,
-        lambda s: f"Profile {op_name(s.lead.name)} for tile size and wave occupancy.",
+        lambda s: f"Profile {op_words(s.lead)} for tile size and wave occupancy.",
     ),
     Sentence(
         varies,
@@ -99,7 +99,7 @@ ACTIONS = (
         lambda s: (
             f"Tune the compiled kernels as a whole, of which the norm is a part: let "
             '`torch.compile(mode="max-autotune")` try other configurations, and profile '
-            f"{op_name(s.lead.name)}{_few_bytes(s)}."
+            f"{op_words(s.lead)}{_few_bytes(s)}."
         ),
     ),
     Sentence(

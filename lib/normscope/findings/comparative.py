@@ -11,7 +11,7 @@ from normscope.findings.phrases import (
     first,
     grouped,
     of_gpu_time,
-    op_name,
+    op_words,
     saving,
     shapes_of,
     source,
@@ -138,7 +138,7 @@ def _against_per_call(s: Subject) -> str:
     call_us, other_us = op.time_ms * 1e3 / op.count, (trace2_us(op) or 0.0) / op.count_trace2
     change = (call_us - other_us) / other_us * 100
     return (
-        f"Trace 1 makes {counted(op.count, 'call')} of {op_name(op.name)} "
+        f"Trace 1 makes {counted(op.count, 'call')} of {op_words(op)} "
         f"and trace 2 makes {op.count_trace2:,}: per call {duration(call_us)} against {duration(other_us)}, "
         f"so each call is {significant(abs(change))}% {'slower' if change > 0 else 'faster'} in trace 1."
     )

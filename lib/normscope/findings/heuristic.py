@@ -13,7 +13,7 @@ from normscope.findings.phrases import (
     first,
     grouped,
     lead_shape,
-    op_name,
+    op_words,
     saving,
     source,
     unverified,
@@ -110,7 +110,7 @@ def _lacks_shapes(s: Subject) -> bool:
 def _spends(s: Subject) -> str:
     share = f", {significant(s.share_percent)}% of end-to-end GPU time" if s.share_percent else ""
     return (
-        f"{sentence_case(plural(len(s.operations), 'signature'))} of {op_name(s.lead.name)} "
+        f"{sentence_case(plural(len(s.operations), 'signature'))} of {op_words(s.lead)} "
         f"{verb(len(s.operations), 'spend')} {duration(s.time_us)}{share}"
     )
 
@@ -124,11 +124,11 @@ WARNINGS = (
 )
 
 TITLES = (
-    Sentence(_runs_from_cache, lambda s: f"{op_name(s.lead.name)} runs from the last-level cache"),
-    Sentence(_is_anomaly, lambda s: f"{op_name(s.lead.name)} measured faster than its roofline"),
-    Sentence(_lacks_only_peak, lambda s: f"{op_name(s.lead.name)} on a GPU whose peak is not known"),
-    Sentence(_has_no_op, lambda s: f"{op_name(s.lead.name)} known by its kernel name alone"),
-    Sentence(always, lambda s: f"{op_name(s.lead.name)} without a performance model"),
+    Sentence(_runs_from_cache, lambda s: f"{op_words(s.lead)} runs from the last-level cache"),
+    Sentence(_is_anomaly, lambda s: f"{op_words(s.lead)} measured faster than its roofline"),
+    Sentence(_lacks_only_peak, lambda s: f"{op_words(s.lead)} on a GPU whose peak is not known"),
+    Sentence(_has_no_op, lambda s: f"{op_words(s.lead)} known by its kernel name alone"),
+    Sentence(always, lambda s: f"{op_words(s.lead)} without a performance model"),
 )
 
 INSIGHTS = (
@@ -202,7 +202,7 @@ ACTIONS = (
     Sentence(
         always,
         lambda s: (
-            f"Profile {op_name(s.lead.name)} for the bytes it moves, and compare its time with a norm of "
+            f"Profile {op_words(s.lead)} for the bytes it moves, and compare its time with a norm of "
             f"known efficiency at the same shape; {calls_of(s)} are the ones to look at."
         ),
     ),

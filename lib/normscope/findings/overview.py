@@ -10,7 +10,7 @@ from normscope.analysis.upper_bound import sum_words
 from normscope.escape import markdown
 from normscope.findings.conditions import fits_cache
 from normscope.findings.layout import channels_last, rank
-from normscope.findings.phrases import direction_word, op_name
+from normscope.findings.phrases import direction_word, op_words
 from normscope.findings.subject import trace2_us
 from normscope.findings.wording import (
     counted,
@@ -87,7 +87,7 @@ def _cost(op: Operation, metrics: CategoryMetrics) -> str:
     reached = "efficiency not known" if percent is None else f"{significant(percent)}% of roofline"
     if metrics.comparison_scope == "comparative":
         reached = "in trace 1"
-    return f"{op_name(op.name)}{shape} ({duration(op.time_ms * 1e3)}, {reached})"
+    return f"{op_words(op)}{shape} ({duration(op.time_ms * 1e3)}, {reached})"
 
 
 def variant_times_ms(metrics: CategoryMetrics) -> dict[Variant, float]:
@@ -194,7 +194,7 @@ def _zeros(metrics: CategoryMetrics) -> list[Operation]:
 
 def _zero(metrics: CategoryMetrics) -> str:
     zeros = _zeros(metrics)
-    names = dict.fromkeys(op_name(op.name) for op in zeros)
+    names = dict.fromkeys(op_words(op) for op in zeros)
     return (
         f"{sentence_case(plural(len(zeros), 'signature'))} of {listed(list(names)[:3])} measured at 0% of "
         "roofline, which can't be: verify the measurement."
@@ -218,7 +218,7 @@ def _anomalous(metrics: CategoryMetrics, *, cached: bool) -> list[Operation]:
 
 
 def _above_roofline(operations: list[Operation], what: str) -> str:
-    names = list(dict.fromkeys(op_name(op.name) for op in operations))
+    names = list(dict.fromkeys(op_words(op) for op in operations))
     return (
         f"{sentence_case(plural(len(operations), 'signature'))} of {listed(names[:3])} measured above "
         f"110% of roofline, {what}."

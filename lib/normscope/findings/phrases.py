@@ -6,6 +6,7 @@ import msgspec
 from msgspec import UNSET
 
 from normscope.analysis.models import Direction, Operation
+from normscope.analysis.upper_bound import fused_words
 from normscope.escape import markdown, markdown_code, shorten
 from normscope.findings.subject import Subject
 from normscope.findings.wording import (
@@ -25,6 +26,7 @@ LIMIT_NAMES = {"memory": "memory bandwidth", "compute": "peak compute"}
 _MOST_VARIANTS = 3
 _MOST_NAMES = 3
 _NAME_WIDTH = 80
+_CAPTURE_WIDTH = 320  # whole: the file comes first, and then how it was matched
 _LEAST_SPEED = 0.01  # the metrics round speeds to two decimals
 
 
@@ -82,8 +84,14 @@ def what_capital(subject: Subject) -> str:
 
 def op_names(operations: tuple[Operation, ...]) -> str:
     """Return the op names of ``operations`` as code, the most frequent first, at most a few."""
-    names = dict.fromkeys(op.name for op in operations)
-    return listed(shown([op_name(name) for name in names], _MOST_NAMES))
+    names = dict.fromkeys(op_words(op) for op in operations)
+    return listed(shown(list(names), _MOST_NAMES))
+
+
+def op_words(operation: Operation) -> str:
+    """Return an op's name as code, and what it does beside the norm, such as ``with residual add``."""
+    words = fused_words(operation)
+    return f"{op_name(operation.name)} {markdown(words)}" if words else op_name(operation.name)
 
 
 def op_name(name: str) -> str:
@@ -144,15 +152,19 @@ def limit(subject: Subject) -> str:
 def backend(subject: Subject) -> str:
     """Return the backend of a finding in words, or that the trace doesn't tell it."""
     library = subject.finding.library
-    if library == "Unknown":
+    if library != "Unknown":
+        return "PyTorch's native backend" if library == "PyTorch Native" else f"{library} backend"
+    known = [op.norm_library for op in subject.operations if op.found_by != "eager"]
+    named = list(dict.fromkeys(markdown(shorten(name, _NAME_WIDTH)) for name in known if name is not UNSET))
+    if not named or UNSET in known:
         return "backend not told by the trace"
-    return "PyTorch's native backend" if library == "PyTorch Native" else f"{library} backend"
+    return f"{listed(shown(named, _MOST_NAMES))} backend"
 
 
 def lead_shape(subject: Subject) -> str:
     """Return the costliest shape, such as ``(10,64,112,112) bf16``, or its op where no shape was recorded."""
     if subject.tensor is None:
-        return op_name(subject.lead.name)
+        return op_words(subject.lead)
     return markdown(f"{subject.tensor.shape} {subject.tensor.dtype}")
 
 
@@ -178,14 +190,23 @@ def start_with(subject: Subject) -> str:
 
 
 def grouped(subject: Subject) -> str:
-    """Return which operations were grouped, by name and variant."""
+    """Return which operations were grouped, by name and variant, and which captures their shapes are from."""
     count = len(subject.operations)
     verb = "was" if count == 1 else "were"
     variants = [v if v != "Other" else "variant not named" for v in subject.variants]
     return (
         f"{sentence_case(plural(count, 'signature'))} of {op_names(subject.operations)} "
-        f"({listed(variants)}) {verb} grouped"
+        f"({listed(variants)}) {verb} grouped{_captured(subject)}"
     )
+
+
+def _captured(subject: Subject) -> str:
+    captures = dict.fromkeys(op.shapes_from for op in subject.operations if op.shapes_from is not UNSET)
+    if not captures:
+        return ""
+    names = [markdown_code(shorten(name, _CAPTURE_WIDTH)) for name in captures]
+    word = "capture" if len(names) == 1 else "captures"
+    return f", with shapes from the {word} {listed(shown(names, _MOST_NAMES))}"
 
 
 def mixed_variants(subject: Subject) -> str:

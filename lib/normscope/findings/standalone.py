@@ -54,7 +54,7 @@ from normscope.findings.phrases import (
     limit,
     mixed_variants,
     of_gpu_time,
-    op_name,
+    op_words,
     saving,
     shapes_spend,
     source,
@@ -211,14 +211,14 @@ REASONS = (
     Sentence(
         lambda s: bool(s.varying),
         lambda s: (
-            f"Calls of {op_name(s.varying[0].name)} vary widely: their standard deviation is "
+            f"Calls of {op_words(s.varying[0])} vary widely: their standard deviation is "
             f"{significant(s.varying[0].cov or 0.0)} times their mean."
         ),
     ),
     Sentence(
         has_healthy_peer,
         lambda s: (
-            f"In the same run {op_name(s.healthy.name if s.healthy else '')} reaches "
+            f"In the same run {op_words(s.healthy) if s.healthy else ''} reaches "
             f"{significant(percent(s.healthy))}% of its roofline, so the device is healthy "
             "and the kernel falls short."
         ),

@@ -48,7 +48,8 @@ class NormCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     is_in_timeline
         False for kernels whose launch lies outside the trace: end-to-end time doesn't hold them.
     shapes_from
-        The capture of the graph that replayed the kernels, where it tells op, inputs and cost; else None.
+        The capture of the graph that replayed the kernels, where it tells op, inputs and cost, and by what
+        alone it was matched where nothing confirms its batch size; else None.
     """
 
     row: NormRow

@@ -24,7 +24,7 @@ from normscope.trace.link import LinkedTrace, link
 from normscope.trace.nesting import NONE, nest
 from normscope.trace.read import read_trace
 
-SAME_TRACE = "this trace"
+SAME_TRACE = "in this trace"
 FILES = ("*.json", "*.json.gz")
 
 _KERNEL_LAUNCH = re.compile(r"(?i)launch\w{0,40}?kernel")

@@ -21,7 +21,14 @@ from normscope.trace.nesting import NONE
 # Ops that launch kernels, before and after the one that a chain is recognized by.
 _BEFORE, _AFTER = 8, 32
 _MODULE = re.compile(r"nn\.Module: (?P<name>.*?)(_\d+)?", re.DOTALL)
-_IS_NORM = "norm"
+# "Norm" as a word of its own in snake case or camel case ("RMSNorm", "WanRMS_norm", "norm1"), or after the
+# kind of a norm ("T5Layernorm"); not a part of a longer word ("Normalize", "BatchNormalizedAttention").
+_NORM_WORD = re.compile(
+    r"(?i:(?:rms|layer|group|batch|instance|l2)_?norm(?:ali[sz]ation)?)s?(?![a-z])"
+    r"|(?:N|(?<![A-Za-z])n)orms?(?![a-z])|(?<![A-Z])NORM(?![A-Za-z])"
+)
+# Norms of parameters and gradients are no layers.
+_NO_LAYER = re.compile(r"(?i)(?:weight|spectral|grad)_?norm")
 
 Place = tuple[ThreadId, ThreadId, int]
 """Process, thread and the op around."""
@@ -221,7 +228,18 @@ def _module_around(linked: LinkedTrace, op: int) -> int:
 def _norm_class(linked: LinkedTrace, module: int) -> str | None:
     """Return the class of a module that is called a norm, None for others."""
     match = _MODULE.fullmatch(linked.trace.modules[module].name) if module != NONE else None
-    return match["name"] if match and _IS_NORM in match["name"].lower() else None
+    return match["name"] if match and is_norm_class(match["name"]) else None
+
+
+def is_norm_class(name: str) -> bool:
+    """Tell whether a class of modules is called a norm.
+
+    Examples
+    --------
+    >>> is_norm_class("Qwen2RMSNorm"), is_norm_class("BatchNormalizedAttention")
+    (True, False)
+    """
+    return _NORM_WORD.search(name) is not None and _NO_LAYER.search(name) is None
 
 
 def _chain(form: Form, steps: list[Step], frame: Frame, module: str | None) -> Chain | None:

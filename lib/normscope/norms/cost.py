@@ -16,6 +16,7 @@ from normscope.norms.formulas import BYTES, FLOPS, Count
 from normscope.trace.events import OpArgs
 
 NO_MODEL = "the catalog has no byte formula for it"
+NO_LAYOUT = "the catalog doesn't know this layout of the op's arguments"
 NO_FORWARD = "its forward call, which has the tensors, is not in the trace"
 _T = TypeVar("_T")
 _GRADIENTS = ("dx", "dweight", "dbias")
@@ -218,6 +219,8 @@ class _Call(msgspec.Struct, frozen=True):
         Of a cache there are none: how much of it is written follows from the heads, not from its size.
         """
         found = self.optional(role)
+        if found is None:
+            self._check_left_out(role)
         if found is None or role in _CACHES:
             return 0
         whole = found.elements * found.element_bytes
@@ -226,6 +229,17 @@ class _Call(msgspec.Struct, frozen=True):
         positions = self.optional("positions")
         rows = found.shape[0] if found.shape else 1
         return whole // rows * min(rows, positions.elements if positions else rows)
+
+    def _check_left_out(self, role: str) -> None:
+        """Raise where the row's op can't be called without the argument that is missing.
+
+        A value in its place is none that is missing: a number, or a tensor given by its address.
+        """
+        index = self.row.roles.get(role)
+        if index is None or role in self.row.optional_roles or arguments.recorded_type(self.args, index):
+            return
+        message = f"argument {index} ({role}) is not recorded"
+        raise UnknownArgument(message)
 
     def row_bytes(self) -> int:
         """Return the bytes of one normalized row of x."""
@@ -372,7 +386,8 @@ def norm_cost(row: NormRow | None, args: OpArgs, forward: tuple[NormRow, OpArgs]
     Parameters
     ----------
     row
-        The row of the catalog that says where the arguments lie and what is counted.
+        The row of the catalog that says where the arguments lie and what is counted; None where no layout
+        of the op fits the call.
     args
         The op's inputs as recorded.
     forward
@@ -384,14 +399,15 @@ def norm_cost(row: NormRow | None, args: OpArgs, forward: tuple[NormRow, OpArgs]
         Whatever the trace doesn't say is ``None``, and ``missing_reason`` tells why. Nothing is ever raised.
     """
     if row is None:
-        return NormCost(missing_reason=NO_MODEL)
+        return NormCost(missing_reason=NO_LAYOUT)
     call = _Call(row, args, _Call(*forward) if forward and row.from_forward else None)
     bytes_moved, reason = _evaluate(BYTES[row.bytes], call) if row.bytes else (None, NO_MODEL)
     x = _known(lambda: call.x)
     has_flag = row.training is not None or "training" in row.roles
     return NormCost(
         bytes_moved=bytes_moved,
-        flops=_evaluate(FLOPS[row.flops], call)[0] if row.flops else None,
+        # without a tensor that the op needs, they would be those of another call
+        flops=None if not row.flops or (row.bytes and reason) else _evaluate(FLOPS[row.flops], call)[0],
         x_shape=x.shape if x else None,
         dtype=x.dtype if x else None,
         compute_spec=f"vector_{x.dtype}" if x else None,

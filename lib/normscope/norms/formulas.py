@@ -65,6 +65,14 @@ class Formula(msgspec.Struct, frozen=True):
 
 def formula(row: NormRow) -> Formula | None:
     """Return the formulas of ``row`` in words, from their docstrings; None where bytes aren't counted."""
+    if row.sums_pieces:
+        return Formula(
+            title=f"{row.variant} in pieces, {row.direction}",
+            bytes_moved="the bytes of the norm ops below it, added up",
+            flops="likewise",
+            source=row.source,
+            assumption="each piece moves its tensors on its own; the collective between them is not counted",
+        )
     if not row.bytes:
         return None
     paragraphs = _paragraphs(BYTES[row.bytes])

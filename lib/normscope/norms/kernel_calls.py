@@ -3,12 +3,13 @@
 So are graph replays, bare Triton and pybind launches, traces without ops, kernels whose launch lies outside
 the trace, and ops that the catalog doesn't have. Their time is known, and nothing is invented about bytes.
 
-The norm kernels of an op without a row are one call, named after the op. Without such an op, kernels that are
-pieces of one norm and follow each other directly on a stream are one call, and every other kernel is one of
-its own; a call is named after the kernel that tells what the norm is.
+Kernels that are pieces of one norm, come from the same place and follow each other directly on a stream are
+one call, and every other kernel is one of its own: an op without a row may run several norms and other work
+between them. A call is named after such an op, without one after the kernel that tells what the norm is.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 
 from normscope.norms.bare_names import bare_kernel_name
@@ -19,14 +20,17 @@ from normscope.norms.cost import NormCost
 from normscope.norms.kernel_names import KernelNorm, read_kernel
 from normscope.norms.kernel_pieces import followers, leading_pieces, main_piece
 from normscope.trace.events import OpArgs
-from normscope.trace.link import GRAPH_LAUNCH, LinkedTrace
+from normscope.trace.link import LinkedTrace
 from normscope.trace.nesting import NONE
 
 NO_OP = "no op of the trace launched it"
 IN_GRAPH = "a graph launched it, and no capture of that graph is given"
 OUTSIDE_LAUNCH = "its launch lies outside the trace"
+ONLY_AROUND = "of the ops around its launch the catalog knows none as a norm"
 OP_WITHOUT_ROW = "the catalog has no row for the op that launched it"
+NO_NORM_BY_ITSELF = "for the catalog, the op that launched it is no norm by itself"
 KERNEL_NAME = "kernel-name"
+NO_LIBRARY = "not known"
 NO_NAME = "kernel without a name"
 
 # What stands around other work and is no op of its own: autograd's evaluation and its nodes for built-in ops,
@@ -48,22 +52,23 @@ def kernel_calls(linked: LinkedTrace, catalog: Catalog, claimed: Set[int]) -> li
     if not kernels:
         return []
     is_within = launched_within(linked)
-    of_op: dict[int, list[int]] = {}
-    alone = []
-    for index in kernels:
-        op = _named_op(linked, index)
-        if op == NONE:
-            alone.append(index)
-        else:
-            of_op.setdefault(op, []).append(index)
-    groups = (*of_op.values(), *_joined(linked, alone))
-    return [_call(linked, catalog, indices, is_in_timeline=is_within(indices[0])) for indices in groups]
+    groups = list(_joined(linked, kernels))
+    count_of = Counter(_named_op(linked, indices[0]) for indices in groups)
+    return [
+        _call(
+            linked,
+            catalog,
+            indices,
+            is_in_timeline=is_within(indices[0]),
+            is_whole_op=count_of[_named_op(linked, indices[0])] == 1,
+        )
+        for indices in groups
+    ]
 
 
 def is_in_graph(linked: LinkedTrace, event: int) -> bool:
     """Tell whether a GPU event was started by the launch of a graph, and not by one of its own."""
-    launch = linked.launch_of[event]
-    return launch != NONE and GRAPH_LAUNCH in linked.trace.launches[launch].name.lower()
+    return linked.how[event] == "graph"
 
 
 def _named_op(linked: LinkedTrace, index: int) -> int:
@@ -102,7 +107,10 @@ def _go_together(linked: LinkedTrace, first: int, other: int) -> bool:
     )
 
 
-def _call(linked: LinkedTrace, catalog: Catalog, indices: Sequence[int], *, is_in_timeline: bool) -> NormCall:
+def _call(
+    linked: LinkedTrace, catalog: Catalog, indices: Sequence[int], *, is_in_timeline: bool, is_whole_op: bool
+) -> NormCall:
+    """Return the call of the kernels ``indices``; the time of an op with several calls is none of theirs."""
     trace = linked.trace
     events = [trace.gpu_events[i] for i in indices]
     main = events[main_piece([event.name for event in events])]
@@ -119,23 +127,25 @@ def _call(linked: LinkedTrace, catalog: Catalog, indices: Sequence[int], *, is_i
         direction=told.direction if told else row.direction,
         fuses=told.fuses if told and told.fuses else row.fuses,
         args=op.args() if op else OpArgs(),
-        cost=NormCost(missing_reason=_missing_reason(linked, first, is_in_timeline=is_in_timeline)),
+        cost=NormCost(missing_reason=_missing_reason(linked, catalog, first, is_in_timeline=is_in_timeline)),
         op=NONE if is_in_graph(linked, first) else linked.op_of[first],
         pid=where.pid,
         tid=op.tid if op else events[0].stream,
         ts_us=where.ts_us,
-        host_us=op.dur_us if op else None,
+        host_us=op.dur_us if op and is_whole_op else None,
         norm_events=tuple(indices),
         norm_us=time_us(trace.gpu_events, indices),
         is_in_timeline=is_in_timeline,
     )
 
 
-def _missing_reason(linked: LinkedTrace, index: int, *, is_in_timeline: bool) -> str:
+def _missing_reason(linked: LinkedTrace, catalog: Catalog, index: int, *, is_in_timeline: bool) -> str:
     if is_in_graph(linked, index):
         return IN_GRAPH
-    if _named_op(linked, index) != NONE:
-        return OP_WITHOUT_ROW
+    if (op := _named_op(linked, index)) != NONE:
+        return NO_NORM_BY_ITSELF if catalog.of_op(linked.trace.cpu_ops[op].name) else OP_WITHOUT_ROW
+    if linked.op_of[index] != NONE:
+        return ONLY_AROUND
     return NO_OP if is_in_timeline else OUTSIDE_LAUNCH
 
 
@@ -146,7 +156,7 @@ def _row(catalog: Catalog, name: str) -> tuple[NormRow, KernelNorm | None]:
         return row, told
     generic = NormRow(
         id=KERNEL_NAME,
-        library="not known",
+        library=NO_LIBRARY,
         variant=told.variant if told else "Other",
         how="kernel",
         evidence="unverified",

@@ -6,11 +6,13 @@ thrice; so a kernel belongs to the outermost norm op around its launch, and to n
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+import msgspec
 
 from normscope.norms.calls import NormCall, in_backward_pass, is_counted, time_us
 from normscope.norms.catalog.catalog import Catalog
-from normscope.norms.catalog.rows import NormRow, Variant
+from normscope.norms.catalog.rows import RESIDUAL_ADD, NormRow, Variant
 from normscope.norms.chain_ops import chain_bytes
 from normscope.norms.cost import NormCost, describing_op, norm_cost
 from normscope.norms.kernel_names import read_kernel
@@ -26,18 +28,17 @@ HELPER_OPS = frozenset(
         *("aten::fill_", "aten::zero_", "aten::zeros", "aten::expand", "aten::cat", "aten::reshape"),
     )
 )
-RESIDUAL_ADD = "residual add"
 # This op leaves the norm to a batch norm below it; what it launches itself are copies of its parameters.
 _ONLY_PREPARES = "aten::instance_norm"
 # The reference names a call after its outermost op, but for these, which it names after the op below.
 _NAMED_AFTER_CHILD = {"aten::rms_norm": "aten::_fused_rms_norm"}
-NO_LAYOUT = "the catalog doesn't know this layout of the op's arguments"
 
 
 def op_calls(linked: LinkedTrace, catalog: Catalog) -> list[NormCall]:
     """Return the calls of norm ops that have GPU events, by the start of their op.
 
-    Times are the durations as recorded, in µs; events outside the profiled window belong to no call.
+    Times are the durations as recorded, in µs; events outside the profiled window belong to no call, nor do
+    those of a graph that was launched inside an op: it may hold any work.
     """
     return _Finder(linked, catalog).calls()
 
@@ -57,7 +58,8 @@ class _Finder:
         owner_of = self._outermost_norms()
         events: dict[int, list[int]] = defaultdict(list)
         for index, op in enumerate(self.linked.op_of):
-            if (owner := owner_of.get(op, NONE)) != NONE and is_counted(self.linked, index):
+            owner = owner_of.get(op, NONE)
+            if owner != NONE and self.linked.how[index] != "graph" and is_counted(self.linked, index):
                 events[owner].append(index)
         found = (self._call(owner, indices) for owner, indices in events.items())
         return sorted(filter(None, found), key=lambda call: (call.ts_us, call.op))
@@ -86,18 +88,16 @@ class _Finder:
         return self.catalog.of_op(self.ops[op].name)[0].kernels_only
 
     def _call(self, owner: int, indices: list[int]) -> NormCall | None:
-        if self._does_more(owner):
-            events = self.linked.trace.gpu_events
-            rows = self.catalog.of_op(self.ops[owner].name)
-            indices = [i for i in indices if self._is_norm_kernel(rows, events[i].name)]
-            if not indices:
-                return None
+        indices = self._of_the_norm(owner, indices)
+        if not indices:
+            return None
         chains = {op: self._chain_to(op, owner) for op in {self.linked.op_of[i] for i in indices}}
-        norm_chain = max((self._norms(chain) for chain in chains.values()), key=len)
+        is_sum = self.catalog.of_op(self.ops[owner].name)[0].sums_pieces
+        norm_chain = self._pieces(owner, chains.values()) if is_sum else self._deepest(chains.values())
         helpers = {op for op, chain in chains.items() if self._is_helper(chain)}
         norm, helper = self._split(indices, helpers)
         outer, shown = self.ops[owner], self.ops[self._shown(norm_chain)]
-        row, cost = self._cost(norm_chain)
+        row, cost = self._sum(norm_chain) if is_sum else self._cost(norm_chain)
         return NormCall(
             row=row,
             found_by="op",
@@ -105,7 +105,7 @@ class _Finder:
             variant=self._variant(row, cost, norm),
             direction=row.direction,
             fuses=_fused(row, cost),
-            args=self.args.of(shown),
+            args=self.args.of(self._last_named(norm_chain, shown.name)),
             cost=cost,
             op=owner,
             op_chain=tuple(self.ops[i].name for i in norm_chain),
@@ -120,6 +120,15 @@ class _Finder:
             helper_us=time_us(self.linked.trace.gpu_events, helper),
             launched_bytes=self._launched_bytes(norm_chain[-1], (*norm, *helper)),
         )
+
+    def _of_the_norm(self, owner: int, indices: list[int]) -> list[int]:
+        """Return the events of the norm itself where ``owner`` also does other work, else all of them."""
+        rows, events = self.catalog.of_op(self.ops[owner].name), self.linked.trace.gpu_events
+        if rows[0].kernels_only:
+            return [i for i in indices if self._is_norm_kernel(rows, events[i].name)]
+        if rows[0].sums_pieces:
+            return [i for i in indices if self._norms(self._chain_to(self.linked.op_of[i], owner)[1:])]
+        return indices
 
     def _is_norm_kernel(self, rows: Sequence[NormRow], name: str) -> bool:
         return self.catalog.is_norm_kernel(name) or any(row.names_kernel(name) for row in rows)
@@ -141,11 +150,27 @@ class _Finder:
             place = describing_op(self.catalog, named)
             name, args = named[-1 if place is None else place]
             row = self.catalog.layout(name, args.types)
-            if row is None:
-                self.costs[key] = (self.catalog.of_op(name)[0], NormCost(missing_reason=NO_LAYOUT))
-            else:
-                self.costs[key] = (row, norm_cost(row, args, forward))
+            self.costs[key] = (row or self.catalog.of_op(name)[0], norm_cost(row, args, forward))
         return self.costs[key]
+
+    def _sum(self, pieces: Sequence[int]) -> tuple[NormRow, NormCost]:
+        """Return the row of the first op of ``pieces`` and what the others, its pieces, cost together.
+
+        The last piece applies the parameters, so it tells them; the first of a backward pass has the mask.
+        """
+        owner = self.ops[pieces[0]]
+        row = self.catalog.of_op(owner.name)[0]
+        found = [self._cost([piece]) for piece in pieces[1:]]
+        costs = [cost for _, cost in found]
+        reason = next((cost.missing_reason for cost in costs if cost.missing_reason), None)
+        return row, msgspec.structs.replace(
+            costs[-1],
+            bytes_moved=_total(cost.bytes_moved for cost in costs),
+            flops=_total(cost.flops for own, cost in found if own.flops),
+            training=row.training,
+            output_mask=costs[0].output_mask,
+            missing_reason=reason,
+        )
 
     def _variant(self, row: NormRow, cost: NormCost, kernels: Sequence[int]) -> Variant:
         """Return which normalization a call is: an argument tells, or the kernels of an op that does more."""
@@ -173,6 +198,14 @@ class _Finder:
                 break
         return chain[::-1]
 
+    def _deepest(self, chains: Iterable[list[int]]) -> list[int]:
+        return max(map(self._norms, chains), key=len)
+
+    def _pieces(self, owner: int, chains: Iterable[list[int]]) -> list[int]:
+        """Return ``owner`` and the innermost norm ops of ``chains`` by time."""
+        pieces = {self._norms(chain)[-1] for chain in chains}
+        return [owner, *sorted(pieces, key=lambda op: self.ops[op].ts_us)]
+
     def _norms(self, chain: list[int]) -> list[int]:
         return [i for i in chain if self.ops[i].name in self.norm_names]
 
@@ -194,12 +227,22 @@ class _Finder:
             (helper if is_helper else norm).append(i)
         return tuple(norm), tuple(helper)
 
+    def _last_named(self, norm_chain: list[int], name: str) -> CpuOp:
+        """Return the innermost op of that name: under autocast an op calls itself with other types."""
+        return next(self.ops[i] for i in reversed(norm_chain) if self.ops[i].name == name)
+
     def _shown(self, norm_chain: list[int]) -> int:
         child = _NAMED_AFTER_CHILD.get(self.ops[norm_chain[0]].name)
         return next((i for i in norm_chain if self.ops[i].name == child), norm_chain[0])
 
 
+def _total(amounts: Iterable[float | None]) -> float | None:
+    """Return the sum, None where one amount is not known."""
+    known = list(amounts)
+    return sum(filter(None, known)) if None not in known else None
+
+
 def _fused(row: NormRow, cost: NormCost) -> tuple[str, ...]:
     """Return what is fused in, without the residual where the row has one that this call lacks."""
-    lacks_residual = "residual" in row.roles and cost.has_residual is False
+    lacks_residual = "residual" in row.optional_roles and cost.has_residual is False
     return tuple(work for work in row.fuses if work != RESIDUAL_ADD or not lacks_residual)

@@ -1,20 +1,25 @@
 """Shapes for the norms that a graph replayed, from the captures of graphs.
 
 A capture of the same kernels for another batch size looks the same, so the captures of all batch sizes have
-to be given: where several fit, nothing is guessed.
+to be given: where several fit, nothing is guessed. Kernels that start one workgroup for each row tell the
+number of rows, which refuses a capture of another batch size or confirms it; where none does, ``shapes_from``
+says by what alone the capture was matched.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from normscope.norms.calls import NormCall
 from normscope.norms.capture import Capture
+from normscope.norms.catalog.rows import RESIDUAL_ADD
 from normscope.norms.kernel_calls import is_in_graph
 from normscope.trace.link import LinkedTrace
 from normscope.trace.nesting import NONE
 
-RESIDUAL_ADD = "residual add"
+BY_NAMES = "matched by the names of kernels only"
+BY_ORDER = "matched by the order of norms only"
 NOT_IN_CAPTURE = "a graph launched it, and the capture of that graph has no norm op for it"
 
 # ROCm's own kernels for copies and fills, which are launched as such.
@@ -34,13 +39,26 @@ class _Graph(msgspec.Struct):
     calls: list[int] = []
 
 
+class _Replay(msgspec.Struct, frozen=True):
+    """What a capture is held against.
+
+    ``names`` are those of all kernels. For each norm call, ``places`` are its kernels among them, and
+    ``rows`` how many rows these tell it has, None where they don't.
+    """
+
+    names: tuple[str, ...]
+    places: tuple[tuple[int, ...], ...]
+    rows: tuple[int | None, ...]
+
+
 def with_captured_shapes(
     linked: LinkedTrace, calls: Sequence[NormCall], captures: Sequence[Capture]
 ) -> list[NormCall]:
     """Return ``calls`` with op, inputs and cost from the captures for those that a graph replayed.
 
     A capture fits a replay if its launches are the replay's kernels: by name where the names are recorded,
-    else by their number and by the norms among them. Shapes are only taken where all that fit agree on them.
+    else by their number and by the norms among them. One that contradicts the rows that the replay's kernels
+    tell is refused. Shapes are only taken where all that fit agree on them.
 
     Parameters
     ----------
@@ -53,16 +71,14 @@ def with_captured_shapes(
     """
     if not captures:
         return list(calls)
-    known: dict[tuple[object, ...], tuple[_Matched, str, str]] = {}
+    known: dict[_Replay, tuple[_Matched, str, str]] = {}
     result = dict(enumerate(calls))
     for graph in _graphs(linked, calls).values():
-        names = tuple(linked.trace.gpu_events[i].name for i in graph.kernels)
         own = [calls[i] for i in graph.calls]
-        place_of = {event: place for place, event in enumerate(graph.kernels)}
-        places = tuple(tuple(place_of.get(event, NONE) for event in call.norm_events) for call in own)
-        if (names, places) not in known:
-            known[names, places] = _best(captures, own, names, places)
-        matched, label, reason = known[names, places]
+        replay = _replay(linked, graph, own)
+        if replay not in known:
+            known[replay] = _best(captures, own, replay)
+        matched, label, reason = known[replay]
         for i in graph.calls:
             result[i] = _without_shapes(calls[i], reason)
         for norm, members in matched:
@@ -73,12 +89,18 @@ def with_captured_shapes(
     return list(result.values())
 
 
+def is_confirmed(shapes_from: str) -> bool:
+    """Tell whether the kernels of a replay confirm the batch size of the capture that its shapes are from."""
+    return not shapes_from.endswith((f"({BY_NAMES})", f"({BY_ORDER})"))
+
+
 def needs_captures(linked: LinkedTrace, calls: Sequence[NormCall]) -> bool:
     """Tell whether a graph replayed any of ``calls``."""
-    return any(_is_replayed(linked, call) for call in calls)
+    return any(is_replayed(linked, call) for call in calls)
 
 
-def _is_replayed(linked: LinkedTrace, call: NormCall) -> bool:
+def is_replayed(linked: LinkedTrace, call: NormCall) -> bool:
+    """Tell whether a graph replayed a call."""
     return (
         call.found_by in ("kernel", "compiled")
         and bool(call.norm_events)
@@ -90,7 +112,7 @@ def _graphs(linked: LinkedTrace, calls: Sequence[NormCall]) -> dict[int, _Graph]
     """Return the replays with norm calls, by their launch."""
     graphs: dict[int, _Graph] = {}
     for place, call in enumerate(calls):
-        if _is_replayed(linked, call):
+        if is_replayed(linked, call):
             graphs.setdefault(linked.launch_of[call.norm_events[0]], _Graph()).calls.append(place)
     for index, event in enumerate(linked.trace.gpu_events):
         graph = graphs.get(linked.launch_of[index])
@@ -101,39 +123,68 @@ def _graphs(linked: LinkedTrace, calls: Sequence[NormCall]) -> dict[int, _Graph]
     return graphs
 
 
+def _replay(linked: LinkedTrace, graph: _Graph, calls: Sequence[NormCall]) -> _Replay:
+    place_of = {event: place for place, event in enumerate(graph.kernels)}
+    return _Replay(
+        names=tuple(linked.trace.gpu_events[i].name for i in graph.kernels),
+        places=tuple(tuple(place_of.get(event, NONE) for event in call.norm_events) for call in calls),
+        rows=tuple(_rows_told(linked, call) for call in calls),
+    )
+
+
+def _rows_told(linked: LinkedTrace, call: NormCall) -> int | None:
+    """Return the rows of a call, where its kernel starts one workgroup for each; None elsewhere."""
+    if not call.row.workgroup_per_row:
+        return None
+    events = (linked.trace.gpu_events[i] for i in call.norm_events)
+    told = {math.prod(event.grid) for event in events if event.grid and call.row.names_kernel(event.name)}
+    return told.pop() if len(told) == 1 else None
+
+
 def _best(
-    captures: Sequence[Capture],
-    calls: Sequence[NormCall],
-    names: tuple[str, ...],
-    places: Sequence[tuple[int, ...]],
+    captures: Sequence[Capture], calls: Sequence[NormCall], replay: _Replay
 ) -> tuple[_Matched, str, str]:
-    """Return the norms of the captures that fit, the label of the first, and why other calls have none."""
+    """Return the norms of the captures that fit, whose they are, and why other calls have no shapes."""
     fitting: dict[str, tuple[_Matched, str]] = {}
-    count = 0
+    count = refused = 0
     for capture in captures:
-        matched = _match(capture, calls, names, places)
-        if matched is not None:
-            count += 1
-            shapes = [(norm.name, norm.args.dims, norm.args.types, norm.cost) for norm, _ in matched]
-            fitting.setdefault(repr(shapes), (matched, capture.label))
+        matched = _match(capture, calls, replay)
+        if matched is None:
+            continue
+        checks = _checks(matched, replay.rows)
+        if not all(checks):
+            refused += 1
+            continue
+        count += 1
+        shapes = [(norm.name, norm.args.dims, norm.args.types, norm.cost) for norm, _ in matched]
+        alone = BY_ORDER if None in capture.kernels else BY_NAMES
+        label = capture.label if checks else f"{capture.label} ({alone})"
+        fitting.setdefault(repr(shapes), (matched, label))
     if len(fitting) == 1:
         return *next(iter(fitting.values())), NOT_IN_CAPTURE
     if fitting:
         return [], "", f"a graph launched it, and {count} captured graphs with different shapes fit it"
-    return [], "", f"a graph launched it, and none of the captured graphs ({len(captures)}) fits it"
+    others = f"; {refused} would but for the number of rows" if refused else ""
+    return [], "", f"a graph launched it, and none of the captured graphs ({len(captures)}) fits it{others}"
 
 
-def _match(
-    capture: Capture,
-    calls: Sequence[NormCall],
-    names: tuple[str, ...],
-    places: Sequence[tuple[int, ...]],
-) -> _Matched | None:
+def _checks(matched: _Matched, rows: Sequence[int | None]) -> list[bool]:
+    """Return, for each call whose kernel tells its rows, whether its norm in the capture has as many."""
+    return [
+        rows[i] == norm.cost.x_size_bytes // norm.cost.row_bytes
+        for norm, members in matched
+        if norm.cost.row_bytes and norm.cost.x_size_bytes is not None
+        for i in members
+        if rows[i] is not None
+    ]
+
+
+def _match(capture: Capture, calls: Sequence[NormCall], replay: _Replay) -> _Matched | None:
     """Return the norms of ``capture`` with their calls, None where it doesn't fit."""
-    if len(capture.kernels) != len(names):
+    if len(capture.kernels) != len(replay.names):
         return None
     if None not in capture.kernels:
-        return _by_place(capture, places) if capture.kernels == names else None
+        return _by_place(capture, replay.places) if capture.kernels == replay.names else None
     return _by_order(capture.norms, calls)
 
 

@@ -1,11 +1,12 @@
 """Data quality: what the input lacked and which figures not to trust, said plainly."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import UNSET
 
 from normscope.analysis.limit_phrases import is_cache_resident
 from normscope.analysis.models import CategoryMetrics
+from normscope.analysis.upper_bound import fused_words
 from normscope.escape import html_text, shorten
 from normscope.report.operations import listed_operations
 from normscope.report.results import Report, absent, failed, operation_anchor
@@ -69,7 +70,7 @@ def _points(place: int, metrics: CategoryMetrics, listed: frozenset[str]) -> Ite
         (
             "without efficiency",
             quality.operations_without_efficiency,
-            _why_no_efficiency(metrics),
+            _why_no_efficiency(metrics, quality.operations_without_efficiency),
         ),
         ("found by an unverified rule", _unverified(metrics), _UNVERIFIED),
     ):
@@ -98,8 +99,14 @@ def _unverified(metrics: CategoryMetrics) -> tuple[int, ...]:
     return tuple(i for i, op in enumerate(metrics.operations) if op.evidence == "unverified")
 
 
-def _why_no_efficiency(metrics: CategoryMetrics) -> str:
-    why = "Nothing models their performance"
+def _why_no_efficiency(metrics: CategoryMetrics, indexes: Sequence[int]) -> str:
+    without_shapes = [metrics.operations[i].args is UNSET for i in indexes]
+    if all(without_shapes):
+        why = "Their shapes aren't known"
+    elif any(without_shapes):
+        why = "Their shapes aren't known, or nothing models their performance"
+    else:
+        why = "Nothing models their performance"
     if metrics.hardware.peak_hbm_bw_tbs is None:
         why = "The peak of the GPU isn't known, or nothing models their performance"
     return f"{why}; their impact is a guess from their share of the time."
@@ -115,7 +122,7 @@ def _named(place: int, metrics: CategoryMetrics, indexes: Iterable[int], listed:
 def _operation(place: int, index: int, metrics: CategoryMetrics, listed: frozenset[str]) -> str:
     operation = metrics.operations[index]
     anchor = operation_anchor(place, index)
-    text = shorten(operation.name, _NAME_WIDTH)
+    text = " ".join(filter(None, (shorten(operation.name, _NAME_WIDTH), fused_words(operation))))
     label = link(anchor, text) if anchor in listed else html_text(text)
     if operation.efficiency.is_anomaly:
         return f"{label} ({percent(operation.efficiency.efficiency_percent)})"

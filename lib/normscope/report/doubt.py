@@ -8,7 +8,7 @@ from normscope.analysis.models import exceeds_end_to_end
 from normscope.report.key_figures import KeyFigures, lacks_peak, rests_on_guesses, rests_on_zeros
 from normscope.report.results import Report
 from normscope.report.tables import number
-from normscope.report.trace_notes import SHAPES_HINT
+from normscope.report.trace_notes import how_to_know_shapes
 
 _LARGE_OVERRUN = 0.1  # of the normalization time; above it no gain can be told
 
@@ -83,6 +83,7 @@ def _how_it_exceeds(report: Report, end_to_end_ms: str) -> str:
 
 
 def _how_to_know_efficiency(report: Report) -> str:
-    if report.trace and not report.trace.summary.has_shapes:
-        return SHAPES_HINT
-    return "Nothing tells how far the operations are from the roofline, so any gain would be a guess."
+    summary = report.trace.summary if report.trace else None
+    # Of norms told by kernel names alone the next sentence of the verdict says how to know more.
+    hint = how_to_know_shapes(summary) if summary and not summary.by_name_us else None
+    return hint or "Nothing tells how far the operations are from the roofline, so any gain would be a guess."

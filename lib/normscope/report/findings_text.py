@@ -86,7 +86,7 @@ def combined_findings(report: Report, texts: Mapping[str, str]) -> str:
 
 def _notes(trace: TraceData, report: Report) -> list[str]:
     overrun = overrun_note(trace, sum(m.total_time_ms for m in analyzed(report)))
-    return findings_notes(trace.summary) + ([overrun] if overrun else [])
+    return [*map(markdown, findings_notes(trace.summary)), *([overrun] if overrun else [])]
 
 
 def _overheads(trace: TraceData | None) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from normscope.analysis.upper_bound import AT_MOST
 from normscope.escape import MISSING, html_text
 from normscope.report.results import Report
 from normscope.report.tables import (
@@ -18,7 +19,7 @@ from normscope.report.tables import (
 )
 from normscope.trace.timeline import Timeline
 from normscope.tracerun.coverage import NORM_GROUPS, TITLES, Coverage, Group, GroupName
-from normscope.tracerun.found import EVIDENCE, HOW_TO_ADD_ROWS, CutOffKernel, FiredRow
+from normscope.tracerun.found import BOUNDED, EVIDENCE, HOW_TO_ADD_ROWS, CutOffKernel, FiredRow
 
 _MOST_NAMES = 20
 
@@ -103,6 +104,8 @@ def _norm_share(covered: Coverage) -> str:
     parts = [
         f"{share(covered, covered.us(name))} {found}" for name, found in _PARTS.items() if covered.us(name)
     ]
+    if covered.unlinked.upper_bound_us:
+        parts[-1] += f" (of it {share(covered, covered.unlinked.upper_bound_us)} an upper bound)"
     return f"Norms take {share(covered, norm_us)} of all kernel time {of_all}: {', '.join(parts)}"
 
 
@@ -143,7 +146,7 @@ def _coverage_table(covered: Coverage) -> Html:
         Column("What they are"),
     )
     rows = [
-        Row((_named(name, group), *_figures(covered, group.count, group.us), _MEANING[name][1]))
+        Row((_named(name, group), *_figures(covered, group.count, group.us), _meaning(name, group)))
         for name, group in covered.groups
     ]
     total = Row(
@@ -154,6 +157,13 @@ def _coverage_table(covered: Coverage) -> Html:
         )
     )
     return table("What the kernel time belongs to", columns, [*rows, total])
+
+
+def _meaning(name: GroupName, group: Group) -> str:
+    meaning = _MEANING[name][1]
+    if not group.upper_bound_us:
+        return meaning
+    return f"{meaning} {number(group.upper_bound_us / 1e3, 3)} ms lie in compiled kernels: an upper bound."
 
 
 def _figures(covered: Coverage, count: int, time_us: float) -> tuple[str, str, str]:
@@ -209,12 +219,19 @@ def _cut_off_table(kernels: tuple[CutOffKernel, ...]) -> Html:
     )
     caption = "Norm kernels whose launch was cut off, which no other figure holds"
     rows = [
-        _cut_off_row(_narrow(kernel.name), kernel.variant, kernel.direction, kernel.fuses, [kernel])
+        _cut_off_row(_narrow(kernel.name), kernel.variant, kernel.direction, _fused(kernel), [kernel])
         for kernel in kernels[:_MOST_NAMES]
     ]
     if more := kernels[_MOST_NAMES:]:
-        rows.append(_cut_off_row(f"{count_of(len(more), 'other kernel')}", MISSING, MISSING, (), more))
+        what = f"{count_of(len(more), 'other kernel')}"
+        bounded = BOUNDED if any(kernel.is_upper_bound for kernel in more) else MISSING
+        rows.append(_cut_off_row(what, MISSING, MISSING, bounded, more))
     return table(caption, columns, rows)
+
+
+def _fused(kernel: CutOffKernel) -> str:
+    fused = ", ".join(kernel.fuses) or MISSING
+    return f"{fused} ({BOUNDED})" if kernel.is_upper_bound else fused
 
 
 def _narrow(text: str) -> Html:
@@ -223,12 +240,14 @@ def _narrow(text: str) -> Html:
 
 
 def _cut_off_row(
-    what: Cell, variant: str, direction: str, fuses: tuple[str, ...], kernels: Iterable[CutOffKernel]
+    what: Cell, variant: str, direction: str, fused: str, kernels: Iterable[CutOffKernel]
 ) -> Row:
     own = list(kernels)
     count, time_us = sum(kernel.count for kernel in own), sum(kernel.us for kernel in own)
-    fused = ", ".join(fuses) or MISSING
-    return Row((what, variant, direction, fused, f"{count:,}", number(time_us / 1e3, 3)))
+    time_text = number(time_us / 1e3, 3)
+    if any(kernel.is_upper_bound for kernel in own):
+        time_text = f"{AT_MOST}{time_text}"
+    return Row((what, variant, direction, fused, f"{count:,}", time_text))
 
 
 def _timeline_table(timeline: Timeline) -> Html:

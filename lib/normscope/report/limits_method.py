@@ -43,7 +43,8 @@ _ROWS = (
     ),
     (
         "Found by kernel name",
-        "The trace has no op for the kernel, as in a replayed graph, so its shapes and bytes are not known.",
+        "The trace has no op for the kernel, as in a replayed graph, so its shapes and bytes are known only "
+        "where a capture of the graph tells them.",
     ),
     (
         "Unverified",

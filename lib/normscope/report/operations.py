@@ -7,7 +7,7 @@ from msgspec import UNSET
 
 from normscope.analysis.limit_phrases import attainable, attainable_percent, is_cache_resident, limit_phrases
 from normscope.analysis.models import Operation, Scope
-from normscope.analysis.upper_bound import bounded, upper_bound_words
+from normscope.analysis.upper_bound import bounded, fused_words, upper_bound_words
 from normscope.escape import MISSING, html_text, shorten
 from normscope.report.results import LocatedOperation, Report, operations_of
 from normscope.report.tables import (
@@ -28,6 +28,7 @@ from normscope.report.tables import (
 MAX_ROWS = 500
 _KERNEL_WIDTH = 48
 _PART_BREAK = "<br>"
+_CAPTURED = "shapes from the capture"
 _UNVERIFIED = "unverified: told by a rule that no trace and no source code has confirmed"
 
 KernelNumbers = Mapping[str, int]
@@ -48,12 +49,13 @@ class _Field(msgspec.Struct, frozen=True):
 
 
 def operation_name(operation: Operation) -> Html:
-    """Return the operation's name with its variant and direction, and why its time is an upper bound."""
-    kind = f"{operation.variant}, {operation.direction}"
+    """Return the operation's name and below it what it is, what its time holds and whose its shapes are."""
+    kind = ", ".join(filter(None, (operation.variant, operation.direction, fused_words(operation))))
+    captured = "" if operation.shapes_from is UNSET else _below(f"{_CAPTURED} {operation.shapes_from}")
     unverified = _below(_UNVERIFIED) if operation.evidence == "unverified" else ""
     return Html(
         f'<div class="ns-operation">{name(operation.name)}{_below(kind)}{_upper_bound(operation)}'
-        f"{unverified}</div>"
+        f"{captured}{unverified}</div>"
     )
 
 

@@ -6,14 +6,15 @@ from normscope.report.gpu_time import share
 from normscope.report.tables import Cell, Html, count_of, number, safe
 from normscope.report.trace_data import TraceData
 from normscope.trace.times import OVERRUN
+from normscope.tracerun.coverage import Coverage
 from normscope.tracerun.found import HOW_TO_ADD_ROWS
-from normscope.tracerun.summary import TraceSummary
+from normscope.tracerun.summary import TraceSummary, captured_notes
 
 HOW_TO_GIVE_PEAKS = (
     "Give the GPU with --gpu KEY (`normscope gpus` lists the keys), or its peaks with --gpu-file FILE in "
     "TraceLens' architecture format."
 )
-SHAPES_HINT = (
+_SHAPES_HINT = (
     "The trace was recorded without shapes, so bytes and efficiency aren't known; record it with "
     "record_shapes=True."
 )
@@ -21,6 +22,17 @@ MODULES_HINT = (
     "The trace holds no module names; record it with with_stack=True and with_modules=True to see which "
     "layer each call belongs to."
 )
+
+
+def how_to_know_shapes(summary: TraceSummary) -> str | None:
+    """Return why norm calls have no shapes, and what would give them some; None where neither is known."""
+    if not summary.call_count:
+        return None
+    if summary.replayed_count:
+        return f"{_replayed(summary.replayed_count)} {_HOW_TO_CAPTURE}"
+    if not summary.has_ops:
+        return _NO_HOST_OPS
+    return None if summary.has_shapes else _SHAPES_HINT
 
 
 def trace_banners(summary: TraceSummary) -> list[Html]:
@@ -63,15 +75,16 @@ def limits_of_figures(summary: TraceSummary) -> list[str]:
     """Return what the figures on norms don't hold, or hold beside the norms, a sentence each."""
     covered = summary.coverage
     compiled_us = covered.us("compiled_fused")
-    by_name_us = _by_name_us(summary)
     cut_off_us = covered.us("unlinked")
     sentences = []
     if compiled_us:
         sentences.append(f"{share(covered, compiled_us)} {_COMPILED}")
-    if by_name_us:
-        sentences.append(f"{share(covered, by_name_us)} {_BY_NAME} {_advice(summary)}")
+    if summary.by_name_us:
+        why = how_to_know_shapes(summary) or _advice(summary)
+        sentences.append(f"{share(covered, summary.by_name_us)} {_BY_NAME} {why}")
+    sentences += captured_notes(summary)
     if cut_off_us:
-        sentences.append(f"A further {share(covered, cut_off_us)} {_CUT_OFF}")
+        sentences.append(f"A further {share(covered, cut_off_us)} {_CUT_OFF}{_bounded(covered)}")
     return sentences
 
 
@@ -119,6 +132,11 @@ _CUT_OFF = (
     "of kernel time lies in norm kernels whose launch was cut off; of all figures only those on all GPU time "
     "hold them."
 )
+_HOW_TO_CAPTURE = (
+    "To know their shapes, give the folder of traces that were recorded while the graphs were captured, "
+    "those of all batch sizes, with --capture FOLDER; or record a few steps with graphs off "
+    "(enforce_eager in vLLM, disable_cuda_graph in SGLang) and with record_shapes=True."
+)
 _GRAPHS_OFF = (
     "of kernel time, norms apart, was replayed from captured graphs, which hide the ops. To see ops and "
     "shapes, record a few steps with graphs off (enforce_eager in vLLM, disable_cuda_graph in SGLang)."
@@ -139,12 +157,22 @@ def _kernels_cut_off(summary: TraceSummary) -> str:
     kernels = count_of(covered.count("unlinked"), "kernel")
     return (
         f"{kernels}, {number(covered.us('unlinked') / 1e3, 3)} ms. The profiler saw them run and not start, "
-        "so time is all that can be said: how efficient they are is not known."
+        f"so time is all that can be said: how efficient they are is not known.{_bounded(covered)}"
     )
 
 
-def _by_name_us(summary: TraceSummary) -> float:
-    return sum(row.us for row in summary.rows if row.found_by == "kernel" and row.is_in_timeline)
+def _replayed(calls: int) -> str:
+    told = "1 norm call was" if calls == 1 else f"{calls:,} norm calls were"
+    return f"{told} replayed from captured graphs, which hide ops and shapes."
+
+
+def _bounded(covered: Coverage) -> str:
+    bounded_us = covered.unlinked.upper_bound_us
+    return (
+        f" {number(bounded_us / 1e3, 3)} ms of it lie in compiled kernels: an upper bound."
+        if bounded_us
+        else ""
+    )
 
 
 def _advice(summary: TraceSummary) -> str:

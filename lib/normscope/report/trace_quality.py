@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from normscope.escape import MISSING
 from normscope.report.tables import Cell, Column, Html, Row, bullets, count_of, paragraph, table
 from normscope.report.trace_data import TraceData
-from normscope.report.trace_notes import MODULES_HINT, SHAPES_HINT
-from normscope.tracerun.summary import TraceSummary
+from normscope.report.trace_notes import MODULES_HINT, how_to_know_shapes
+from normscope.tracerun.summary import TraceSummary, captured_notes
 
 _MAX_STEPS = 8
 _COARSE_US = 1.0
@@ -30,9 +30,10 @@ def _points(trace: TraceData) -> Iterator[Cell]:
         yield _steps(summary)
     if summary.resolution_us >= _COARSE_US:
         yield _COARSE
-    if summary.call_count and not summary.has_shapes:
-        yield SHAPES_HINT
-    if summary.call_count and not summary.has_modules:
+    if hint := how_to_know_shapes(summary):
+        yield hint
+    yield from captured_notes(summary)
+    if summary.call_count and summary.has_ops and not summary.has_modules:
         yield MODULES_HINT
     if summary.recomputed_count:
         yield f"{count_of(summary.recomputed_count, 'call')} {_RECOMPUTED}"

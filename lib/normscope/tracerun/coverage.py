@@ -67,12 +67,15 @@ class Group(msgspec.Struct, frozen=True, omit_defaults=True):
         For norms written out in Python: how many norms the kernels make up.
     how
         For compiled kernels: by what they were told.
+    upper_bound_us
+        For norms whose launch was cut off: the part of the time that is an upper bound, if any.
     """
 
     count: int
     us: float
     norms: int | None = None
     how: str | None = None
+    upper_bound_us: float | None = None
 
 
 class Coverage(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +92,8 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     eager_decomposed
         Small kernels that together are a norm written out in Python.
     unlinked
-        Norm kernels whose launch lies outside the profiled window.
+        Norm kernels whose launch lies outside the profiled window; compiled ones are among them, whose time
+        is an upper bound.
     helper_copies
         Copies and casts that prepare a norm's tensors.
     bookkeeping_adds
@@ -154,6 +158,8 @@ def coverage(
     groups = {name: _group(times_us.get((name, None), ())) for name in TITLES if name != "compiled_fused"}
     chains = sum(call.found_by == "eager" for call in calls)
     groups["eager_decomposed"] = msgspec.structs.replace(groups["eager_decomposed"], norms=chains)
+    bounded_us = _cut_off_upper_bound_us(linked, calls)
+    groups["unlinked"] = msgspec.structs.replace(groups["unlinked"], upper_bound_us=bounded_us)
     return Coverage(
         schema_version=SCHEMA_VERSION,
         all_kernels=sum(group.count for group in (*groups.values(), *fused)),
@@ -163,6 +169,12 @@ def coverage(
         unlinked_kernels_of_any_kind=_unlinked(linked),
         **groups,
     )
+
+
+def _cut_off_upper_bound_us(linked: LinkedTrace, calls: Sequence[NormCall]) -> float | None:
+    """Return the time of compiled norm kernels whose launch was cut off; None where there are none."""
+    own = {i for call in calls if not call.is_in_timeline and call.is_upper_bound for i in call.norm_events}
+    return fsum(linked.trace.gpu_events[i].dur_us for i in own) if own else None
 
 
 _Kind = tuple[GroupName, str | None]

@@ -24,7 +24,7 @@ def coverage_text(label: str, found: Examined) -> Iterator[str]:
         ],
         numeric=(1, 2, 3),
     )
-    if covered.compiled_fused:
+    if covered.compiled_fused or covered.unlinked.upper_bound_us:
         yield f"(*) An {UPPER_BOUND}."
     yield ""
     yield f"Forward norms that ran again in the backward pass: {covered.recomputed_forward_calls:,} calls"
@@ -35,6 +35,8 @@ def coverage_text(label: str, found: Examined) -> Iterator[str]:
 def _title(name: GroupName, group: Group) -> str:
     if group.how is not None:
         return f"{TITLES[name]}, {group.how} (*)"
+    if group.upper_bound_us:
+        return f"{TITLES[name]}, partly compiled (*)"
     return f"{TITLES[name]}, {group.norms:,} norms" if group.norms is not None else TITLES[name]
 
 

@@ -5,6 +5,7 @@ import io
 from collections.abc import Sequence
 
 from normscope.hardware.registry import Peaks
+from normscope.norms.kernel_calls import NO_LIBRARY
 from normscope.trace.events import GpuEvent
 from normscope.trace.link import LinkedTrace
 from normscope.trace.nesting import NONE
@@ -184,6 +185,7 @@ def _own_cells(linked: LinkedTrace, row: Signature) -> Cells:
         "module_paths": " | ".join(paths),
         "bytes_not_known_because": row.first.cost.missing_reason,
         "norm_variant": row.first.variant,
+        "norm_library": None if row.first.row.library == NO_LIBRARY else row.first.row.library,
         "found_by": row.first.found_by,
         "catalog_row": row.first.row.id,
         "evidence": row.first.row.evidence,
@@ -191,6 +193,7 @@ def _own_cells(linked: LinkedTrace, row: Signature) -> Cells:
         "is_upper_bound": row.first.is_upper_bound,
         "Data Launched (MB)": _mib(row.first.launched_bytes),
         "is_replayed": any(linked.how[i] == "graph" for i in row.first.norm_events),
+        "shapes_from": " | ".join(dict.fromkeys(call.shapes_from for call in row.calls if call.shapes_from)),
     }
 
 

@@ -171,7 +171,7 @@ def _manifest_entry(category: str, signature_count: int, kernel_us: float) -> di
 
 CALL_COLUMNS = (
     *("category", "row", "call", "step", "op_start_us", "kernel_time_us", "norm_kernel_time_us"),
-    *("helper_kernel_time_us", "is_recomputed", "module"),
+    *("helper_kernel_time_us", "is_recomputed", "module", "shapes_from"),
 )
 
 
@@ -192,4 +192,5 @@ def _call_cells(linked: LinkedTrace, call: NormCall, path: tuple[str, ...]) -> t
     step = step_of(linked.trace.steps, call.ts_us)
     name = "" if step is None else linked.trace.steps[step].name
     times_us = (call.ts_us, call.kernel_us, call.norm_us, call.helper_us)
-    return (name, *times_us, call.is_recomputed, " > ".join(map(bare_module, path)))
+    modules = " > ".join(map(bare_module, path))
+    return (name, *times_us, call.is_recomputed, modules, call.shapes_from)

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from functools import cache
 from pathlib import Path
 
@@ -15,21 +15,27 @@ from normscope.norms.catalog.rows import ARGUMENT, RETURNED, SAVED, UNUSED, Norm
 from normscope.norms.kernel_names import is_norm_kernel, read_kernel
 
 _FOLDER = Path(__file__).parent
+_INPUTS = ("dy", "x")
+EXAMPLES = f"x, >y, <>residual, bias?, {UNUSED}"
 HOW_TO_WRITE = "docs/catalog.md shows how a row is written"
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A file of rows."""
 
-    norm: tuple[NormRow, ...]
+    norm: tuple[NormRow, ...] = ()
 
 
 class Catalog:
-    """Rows by the names they match. Every distinct name is looked at once."""
+    """Rows by the names they match. Every distinct name is looked at once.
+
+    Rows of ``extra`` are tried before the others, and stand in place of those with the same id.
+    """
 
     def __init__(self, rows: Iterable[NormRow], extra: Iterable[NormRow] = ()) -> None:
         self._extra = tuple(extra)
-        self.rows = (*self._extra, *rows)
+        replaced = {row.id for row in self._extra}
+        self.rows = (*self._extra, *(row for row in rows if row.id not in replaced))
         self._by_op: dict[str, tuple[NormRow, ...]] = {}
         for row in self.rows:
             for name in row.ops:
@@ -92,6 +98,8 @@ def builtin_rows() -> tuple[NormRow, ...]:
 def load_catalog(extra: Path | None = None) -> Catalog:
     """Return the catalog, with the rows of the file ``extra`` before those that come with normscope.
 
+    A row with the id of a built-in one replaces it.
+
     Raises
     ------
     InputError
@@ -104,7 +112,14 @@ def load_catalog(extra: Path | None = None) -> Catalog:
     except OSError as error:
         message = f"the catalog {extra.name} can't be read ({error.strerror}); check its name and permissions"
         raise InputError(message) from None
-    return Catalog(builtin_rows(), read_rows(text, extra.name))
+    own = read_rows(text, extra.name)
+    if not own:
+        message = f"the catalog {extra.name} has no row: give at least one [[norm]] table; {HOW_TO_WRITE}"
+        raise InputError(message)
+    chains = {row.id for row in builtin_rows() if row.how == "eager"}
+    for row in own:
+        _refuse(extra.name, row, _chain_complaints(row, chains))
+    return Catalog(builtin_rows(), own)
 
 
 def read_rows(text: bytes, label: str) -> tuple[NormRow, ...]:
@@ -122,19 +137,33 @@ def read_rows(text: bytes, label: str) -> tuple[NormRow, ...]:
         raise InputError(message) from None
     seen: set[str] = set()
     for row in rows:
-        for complaint in _complaints(row, seen):
-            message = f"the catalog {label} has a row {row.id!r} {complaint}; {HOW_TO_WRITE}"
-            raise InputError(message)
+        _refuse(label, row, _complaints(row, seen))
         seen.add(row.id)
     return rows
 
 
-def _complaints(row: NormRow, seen: set[str]) -> Iterable[str]:
+def _refuse(label: str, row: NormRow, complaints: Iterable[str]) -> None:
+    for complaint in complaints:
+        message = f"the catalog {label} has a row {row.id!r} {complaint}; {HOW_TO_WRITE}"
+        raise InputError(message)
+
+
+def _chain_complaints(row: NormRow, chains: Set[str]) -> Iterable[str]:
+    """Yield why a row of a user can't be one of a chain of small ops, whose form is code."""
+    if row.how == "eager":
+        yield "with how 'eager': the forms of chains of small ops are code, no row can add one"
+    if row.id in chains:
+        yield "whose id is that of a chain of small ops, which no row can replace"
+
+
+def _complaints(row: NormRow, seen: Set[str]) -> Iterable[str]:
     """Yield what is wrong with a row."""
+    for field in ("id", "library", "source"):
+        if not getattr(row, field).strip():
+            yield f"whose {field} is empty"
     if row.id in seen:
         yield "twice"
-    if not (row.ops or row.op_pattern or row.kernels or row.how == "eager"):
-        yield "that matches nothing: give ops, op_pattern or kernels"
+    yield from _matching_complaints(row)
     if row.bytes and row.bytes not in formulas.BYTES:
         yield f"with the unknown bytes formula {row.bytes!r} (known: {', '.join(sorted(formulas.BYTES))})"
     if row.flops and row.flops not in formulas.FLOPS:
@@ -147,21 +176,42 @@ def _complaints(row: NormRow, seen: set[str]) -> Iterable[str]:
     yield from _pattern_complaints(row)
 
 
+def _matching_complaints(row: NormRow) -> Iterable[str]:
+    """Yield what is wrong with what a row matches."""
+    if not all(row.ops):
+        yield "with an empty name among its ops"
+    if row.how in ("kernel", "compiled") and (row.ops or row.op_pattern):
+        yield f"with ops although how is {row.how!r}, which is matched by kernels alone"
+    if not (row.ops or row.op_pattern or row.kernels or row.how == "eager"):
+        yield "that matches nothing: give ops, op_pattern or kernels"
+
+
 def _argument_complaints(row: NormRow) -> Iterable[str]:
     """Yield what is wrong with a row's list of arguments."""
     words = row.arguments.split()
     for word in words:
         if not ARGUMENT.fullmatch(word):
-            yield f"with the argument {word!r}, which is no role (such as: x, >y, <>residual, {UNUSED})"
-    for role, count in Counter(word.strip("<>") for word in words).items():
+            yield f"with the argument {word!r}, which is no role (such as: {EXAMPLES})"
+    for role, count in Counter(word.strip("<>?") for word in words).items():
         if count > 1 and role != UNUSED:
             yield f"with two arguments {role!r}"
+    if row.scalar_at is not None and not 0 <= row.scalar_at < len(words):
+        yield f"with scalar_at {row.scalar_at}, which is no place among its {len(words)} arguments"
+    if row.argument_count is not None and not 0 <= row.argument_count[0] <= row.argument_count[1]:
+        yield f"with argument_count {list(row.argument_count)}, which is not [least, most]"
+    known = _INPUTS if row.from_forward or not words else row.roles
+    for role in row.reads_twice.split():
+        if role not in known:
+            yield f"with reads_twice {role!r}, which is none of its arguments"
 
 
 def _pattern_complaints(row: NormRow) -> Iterable[str]:
-    """Yield which patterns of a row are none."""
-    for pattern in (row.op_pattern, *row.kernels):
+    """Yield which patterns of a row are none, or fit everything."""
+    for pattern in (*filter(None, (row.op_pattern,)), *row.kernels):
         try:
-            re.compile(pattern)
+            fits_any = re.compile(pattern).search("") is not None
         except (re.error, OverflowError, RecursionError) as error:
             yield f"with a pattern that is no regular expression ({pattern!r}: {error})"
+            continue
+        if fits_any:
+            yield f"with a pattern that fits any name, as it fits an empty one ({pattern!r})"

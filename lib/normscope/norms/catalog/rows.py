@@ -18,8 +18,12 @@ Evidence = Literal["trace", "source", "unverified"]
 WRITTEN = ">"
 IN_PLACE = "<>"
 UNUSED = "_"
-ARGUMENT = re.compile(r"(?:<>|>)?[a-z][a-z0-9_]*|_")
+OPTIONAL = "?"
+ARGUMENT = re.compile(r"(?:<>|>)?[a-z][a-z0-9_]*\??|_")
+_MARKS = WRITTEN + IN_PLACE + OPTIONAL
 SAVED = ("save_mean", "save_invstd")
+RESIDUAL_ADD = "residual add"
+"""What `fuses` calls the addition of the argument ``residual``."""
 RETURNED = ("y", "padded_y", "residual", "quantized", "statistic", "group_scale")
 
 
@@ -46,7 +50,8 @@ class NormRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         A regular expression for the whole name, where names vary.
     arguments
         The op's schema as a list of roles, one for each argument: ``x weight bias _``. ``_`` is an argument
-        that no formula needs, ``>y`` one that the op writes, ``<>x`` one that it reads and writes in place.
+        that no formula needs, ``>y`` one that the op writes, ``<>x`` one that it reads and writes in place,
+        ``bias?`` one that a call can leave out: without another one, what adds up arguments gives no bytes.
         An argument ``is_rms`` or ``is_layer_norm`` tells which of the two a call is.
     returns
         Tensors that the op makes and that are no arguments, for the formula ``tensors``: ``y`` and
@@ -64,6 +69,9 @@ class NormRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     kernels_only
         Of the kernels below only those with a norm's name belong to the call, and without any it is none:
         for ops that also do something else, such as a matrix product.
+    sums_pieces
+        The norm ops below it are the pieces of one norm: their kernels are one call, and bytes and FLOPs are
+        the sums of theirs. Whatever else runs in between, such as a collective, is no part of it.
     training
         Fixed by the op; None where an argument says it or where it has no meaning.
     scalar_at
@@ -72,6 +80,8 @@ class NormRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         This layout holds only for that many arguments, the least and the most.
     kernels
         Regular expressions for the names of its kernels, each found anywhere in the name.
+    workgroup_per_row
+        Each of ``kernels`` starts exactly one workgroup for each row, so its grid tells the number of rows.
     fuses
         What else the op does in the same kernels, such as ``residual add``.
     reads_twice
@@ -100,10 +110,12 @@ class NormRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     flops: str = ""
     wrapper: bool = False
     kernels_only: bool = False
+    sums_pieces: bool = False
     training: bool | None = None
     scalar_at: int | None = None
     argument_count: tuple[int, int] | None = None
     kernels: tuple[str, ...] = ()
+    workgroup_per_row: bool = False
     fuses: tuple[str, ...] = ()
     reads_twice: str = ""
     evidence: Evidence
@@ -114,19 +126,24 @@ class NormRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def roles(self) -> Mapping[str, int]:
         """Position of each argument that has a role."""
         words = enumerate(self.arguments.split())
-        return {bare: index for index, word in words if (bare := word.strip("<>")) != UNUSED}
+        return {bare: index for index, word in words if (bare := word.strip(_MARKS)) != UNUSED}
+
+    @cached_property
+    def optional_roles(self) -> frozenset[str]:
+        """Roles of the arguments that a call can leave out."""
+        return frozenset(word.strip(_MARKS) for word in self.arguments.split() if word.endswith(OPTIONAL))
 
     @cached_property
     def read_roles(self) -> tuple[str, ...]:
         """Roles of the arguments that are read."""
         return tuple(
-            w.strip("<>") for w in self.arguments.split() if not w.startswith(WRITTEN) and w != UNUSED
+            w.strip(_MARKS) for w in self.arguments.split() if not w.startswith(WRITTEN) and w != UNUSED
         )
 
     @cached_property
     def written_roles(self) -> tuple[str, ...]:
         """Roles of the arguments that are written."""
-        return tuple(w.strip("<>") for w in self.arguments.split() if w.startswith((WRITTEN, IN_PLACE)))
+        return tuple(w.strip(_MARKS) for w in self.arguments.split() if w.startswith((WRITTEN, IN_PLACE)))
 
     @cached_property
     def has_condition(self) -> bool:
