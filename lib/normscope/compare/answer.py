@@ -6,13 +6,23 @@ The texts hold names as the input has them: whoever shows them escapes them.
 from collections.abc import Callable, Sequence
 from math import fsum
 
+from normscope.analysis.models import exceeds_end_to_end
 from normscope.compare.differences import Difference, Lone, Overview, overview, shape_of, times_by
 from normscope.compare.models import CallGroup, Comparison, Side, Significance
 from normscope.compare.words import MINUS, change_words, each_name, operation_words
-from normscope.findings.wording import counted, duration, listed, plural, sentence_case, significant
+from normscope.findings.wording import (
+    counted,
+    duration,
+    listed,
+    plural,
+    sentence_case,
+    significant,
+    verb,
+)
 
 _CARRIES = 0.9  # of the added time: so many shapes are named
 _DOMINATES = 0.9
+_FEW = 5
 _ABOUT_EQUAL = 0.005
 _TOPICS_NAMED = 3
 _NORMALIZED = {
@@ -37,21 +47,28 @@ def sentences(comparison: Comparison) -> tuple[tuple[str, str], ...]:
 
 def _headline(found: Overview) -> str:
     first, second = found.comparison.first, found.comparison.second
+    if first.groups and second.groups:
+        return _compared(found)
     if not first.groups and not second.groups:
         return "Neither trace holds a normalization"
-    if not first.groups or not second.groups:
-        number, us = (1, found.time1_us) if first.groups else (2, found.time2_us)
-        return f"Only trace {number} holds normalization, {duration(us)}"
+    number, us = (1, found.time1_us) if first.groups else (2, found.time2_us)
+    return f"Only trace {number} holds normalization, {duration(us)}"
+
+
+def _compared(found: Overview) -> str:
     where, time1_us, time2_us = _subject(found)
+    if not time2_us:
+        return f"Trace 1 spends {duration(time1_us)} in {where}, trace 2 no time at all"
+    both = f"{where} takes {duration(time1_us)} in trace 1 and {duration(time2_us)} in trace 2"
     change = _change(where, time1_us, time2_us)
-    both = f"{duration(time1_us)} in trace 1 and {duration(time2_us)} in trace 2"
     extra_us, real_us = time1_us - time2_us, _real_us(found)
+    is_equal = abs(extra_us) <= _ABOUT_EQUAL * time2_us
+    if real_us is None and not found.of("untested"):
+        return f"No difference beyond the noise: {both}"
     if real_us is None:
-        if found.of("untested"):
-            return f"{change}, not told from noise: too few calls for a test"
-        return f"No difference beyond the noise: {where} takes {both}"
-    if abs(extra_us) <= _ABOUT_EQUAL * max(time1_us, time2_us):
-        return f"As fast in sum: {where} takes {both}; {_parts(found)}"
+        return f"As fast: {both}" if is_equal else f"{change}, real or not: too few calls for a test"
+    if is_equal:
+        return f"As fast in sum: {both}; {_parts(found)}"
     if real_us * extra_us < 0:
         return f"{change}, but by noise; for real, {_parts(found)}"
     return f"{change}; {_carriers(found, where, slower=extra_us > 0)}"
@@ -106,9 +123,13 @@ def _carriers(found: Overview, where: str, *, slower: bool) -> str:
             break
     noun = "shape" if all(group.arguments for group in _groups(found)) else "operation"
     what = "it" if len(same) == len(extra) else f"what is {'slower' if slower else 'faster'}"
+    if len(times) == 1:
+        return f"all in one {noun}"
+    if few > _FEW and few > len(times) / 2:
+        return f"spread over {counted(len(same), noun)}"
     share = 100 * so_far / gross_us if gross_us else 100.0
     part = "all" if share >= 99.5 else f"{share:.0f}%"
-    return f"{plural(few, noun)} of {len(times):,} {'carries' if few == 1 else 'carry'} {part} of {what}"
+    return f"{few:,} of {counted(len(times), noun)} {'carries' if few == 1 else 'carry'} {part} of {what}"
 
 
 def _groups(found: Overview) -> Sequence[CallGroup]:
@@ -133,7 +154,7 @@ def _totals(found: Overview) -> str:
 
 
 def _share(side: Side, time_us: float) -> str:
-    if not side.end_to_end_ms:
+    if not side.end_to_end_ms or exceeds_end_to_end(time_us / 1e3, side.end_to_end_ms):
         return ""
     return f" ({significant(time_us / 10 / side.end_to_end_ms)}% of its GPU time)"
 
@@ -144,7 +165,6 @@ def _real(found: Overview) -> str:
         return ""
     if not real:
         return "No pair differs by more than the spread of its calls explains." if found.of("noise") else ""
-    of_all = f"{sentence_case(plural(len(real), 'pair'))} of {len(found.differences):,}"
     sums = [
         f"{verdict} in {len(members):,} ({sign}{duration(abs(_extra(members)))})"
         for verdict, sign, members in (
@@ -156,10 +176,14 @@ def _real(found: Overview) -> str:
     largest = real[0]
     proof = proof_words(largest.pair.significance) if largest.pair.significance else "another number of calls"
     return (
-        f"{of_all} {'differs' if len(real) == 1 else 'differ'} for real: trace 1 is {listed(sums)}. "
+        f"{_of_pairs(real, found)} {verb(len(real), 'differ')} for real: trace 1 is {listed(sums)}. "
         f"{'It is' if len(real) == 1 else 'The largest is'} {operation_words(largest.lead)}: "
         f"{difference_words(largest)} ({proof})."
     )
+
+
+def _of_pairs(members: Sequence[Difference], found: Overview) -> str:
+    return f"{len(members):,} of {counted(len(found.differences), 'pair')}"
 
 
 def _extra(members: Sequence[Difference]) -> float:
@@ -193,13 +217,12 @@ def _noise(found: Overview) -> str:
     texts = []
     if noise:
         texts.append(
-            f"{sentence_case(plural(len(noise), 'pair'))} of {len(found.differences):,} "
-            f"{'differs' if len(noise) == 1 else 'differ'} by no more than the spread of the calls explains, "
+            f"{_of_pairs(noise, found)} {verb(len(noise), 'differ')} by no more than the spread of the calls explains, "
             f"{duration(abs(_extra(noise)))} in sum."
         )
     if untested:
         texts.append(
-            f"{sentence_case(plural(len(untested), 'pair'))} can't be tested: too few calls, or their spread "
+            f"{_of_pairs(untested, found)} can't be tested: too few calls, or their spread "
             f"isn't known. The difference is {duration(abs(_extra(untested)))} in sum, real or not."
         )
     return " ".join(texts)
@@ -228,7 +251,7 @@ def _changed(found: Overview) -> str:
     if not counts:
         return ""
     parts = [f"{what} in {count:,}" for what, count in sorted(counts.items(), key=lambda item: -item[1])]
-    return f"Of {plural(len(found.differences), 'pair')}: {listed(parts)}."
+    return f"Of {counted(len(found.differences), 'pair')}: {listed(parts)}."
 
 
 def _libraries(found: Overview) -> str:

@@ -16,12 +16,12 @@ def change_words(time1_us: float, time2_us: float) -> str:
     Examples
     --------
     >>> change_words(127, 100), change_words(79, 100), change_words(5000, 100), change_words(1, 0)
-    ('27% slower', '21% faster', '50 times as slow', 'slower than none')
+    ('27% slower', '21% faster', '50 times as slow', 'slower')
     """
     if is_as_long(time1_us, time2_us):
         return "as fast"
     if time2_us <= 0:
-        return "slower than none"
+        return "slower"
     if time1_us > _MANY_TIMES * time2_us:
         return f"{significant(time1_us / time2_us)} times as slow"
     percent = f"{significant(100 * abs(time1_us - time2_us) / time2_us)}%"
