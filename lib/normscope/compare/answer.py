@@ -199,6 +199,16 @@ def difference_words(difference: Difference) -> str:
     return f"{sign}{duration(abs(difference.extra_us))}, {change_words(pair.time1_us, pair.time2_us)}"
 
 
+def verdict_words(difference: Difference) -> str:
+    """Return whether a difference is real, in a word or two."""
+    test = difference.pair.significance
+    if difference.is_real:
+        return "real" if test is not None and test.is_real else "other number of calls"
+    if test is None:
+        return "not tested"
+    return "calls and sum disagree" if test.is_real and difference.extra_us else "noise"
+
+
 EFFECT_NAMES = {"Mann-Whitney U": "Cliff's delta", "Welch t": "Hedges' g"}
 
 
@@ -217,8 +227,8 @@ def _noise(found: Overview) -> str:
     texts = []
     if noise:
         texts.append(
-            f"{_of_pairs(noise, found)} {verb(len(noise), 'differ')} by no more than the spread of the calls explains, "
-            f"{duration(abs(_extra(noise)))} in sum."
+            f"{_of_pairs(noise, found)} {verb(len(noise), 'differ')} by no more than the spread of the "
+            f"calls explains, {duration(abs(_extra(noise)))} in sum."
         )
     if untested:
         texts.append(

@@ -11,14 +11,13 @@ from typing import Literal, TypeVar
 import msgspec
 
 from normscope.analysis.models import Variant
-from normscope.compare.models import CallGroup, Comparison, Pair, PairedBy
+from normscope.compare.models import CallGroup, Comparison, Pair
 
 Key = TypeVar("Key", bound=Hashable)
 Verdict = Literal["slower", "faster", "noise", "untested"]
 
 _CALLS_TOLERANCE = 0.01  # of the calls of a pair: profiled steps may be cut off
 _AS_LONG = 0.0005
-_CLOSE: tuple[PairedBy, ...] = ("module and arguments",)
 _FIRST_ARGUMENT_END = "<br>"
 
 
@@ -153,7 +152,7 @@ def _difference(comparison: Comparison, pair: Pair) -> Difference:
 def _changes(difference: Difference) -> Iterable[str]:
     """Return phrases on what is not the same on both sides."""
     old, new = difference.lead, difference.partner
-    if difference.pair.paired_by not in _CLOSE:
+    if _is_loose(difference):
         yield f"paired by {difference.pair.paired_by} alone"
     if difference.has_other_calls:
         yield "number of calls"
@@ -165,6 +164,12 @@ def _changes(difference: Difference) -> Iterable[str]:
         yield "library"
     if _kernels(difference.first) != _kernels(difference.second):
         yield "kernels"
+
+
+def _is_loose(difference: Difference) -> bool:
+    """Tell whether a pair has less in common than what is known of it."""
+    modules = any(group.module for group in (*difference.first, *difference.second))
+    return difference.pair.paired_by != ("module and arguments" if modules else "arguments")
 
 
 def _kernels(groups: Iterable[CallGroup]) -> set[str]:
