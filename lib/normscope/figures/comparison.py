@@ -154,7 +154,8 @@ def _draw_pair(axes: Axes, place: int, difference: Difference) -> None:
         axes.plot([end], [place], zorder=3, clip_on=False, **mark(side, filled=real))
     axes.annotate(
         difference_words(difference), (1.02, place), xycoords=("axes fraction", "data"), va="center",
-        fontsize=10, fontweight="bold" if real else "normal", color=BLACK if real else GREY, annotation_clip=False,
+        fontsize=10, fontweight="bold" if real else "normal", color=BLACK if real else GREY,
+        annotation_clip=False,
     )  # fmt: skip
 
 

@@ -174,7 +174,7 @@ def _draw(title: str, comparison: Comparison, points: Sequence[_Point], hidden: 
         Line2D([], [], color=SIDE_COLOURS[n], linestyle=_ROOF[n], linewidth=2, label=f"peak of trace {n}")
         for n in peaks
     ]
-    legend_below(figure, [*side_handles(comparison), *roofs], notes, columns=2)
+    legend_below(figure, [*side_handles(comparison, filled=(1,)), *roofs], notes, columns=2)
     return settle(figure)
 
 
@@ -222,10 +222,9 @@ def _draw_points(axes: Axes, points: Sequence[_Point]) -> None:
                 for point in own
             ],
             marker=SIDE_MARKERS[side],
-            facecolor=SIDE_COLOURS[side],
-            edgecolor="white",
-            linewidth=0.8,
-            alpha=0.85,
+            facecolor=SIDE_COLOURS[side] if side == 1 else "none",  # else it would hide its partner
+            edgecolor="white" if side == 1 else SIDE_COLOURS[side],
+            linewidth=0.8 if side == 1 else 1.8,
             rasterized=len(points) > _MOST_VECTOR_POINTS,
             zorder=3,
         )

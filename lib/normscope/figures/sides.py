@@ -30,11 +30,16 @@ def mark(side: int, *, filled: bool = True, size: float = 8.0) -> dict[str, Any]
     }
 
 
-def side_handles(comparison: Comparison) -> list[Artist]:
-    """Return the legend entries of both sides with the names of the inputs."""
+def side_handles(comparison: Comparison, filled: tuple[int, ...] = (1, 2)) -> list[Artist]:
+    """Return the legend entries of both sides with the names of the inputs, those not ``filled`` hollow."""
     labels = {1: comparison.first.label, 2: comparison.second.label}
     return [
-        Line2D([], [], label=f"trace {side}: {name_label(label, _LABEL_WIDTH)}", **mark(side))
+        Line2D(
+            [],
+            [],
+            label=f"trace {side}: {name_label(label, _LABEL_WIDTH)}",
+            **mark(side, filled=side in filled),
+        )
         for side, label in labels.items()
     ]
 

@@ -4,6 +4,7 @@ from normscope.analysis.models import CategoryMetrics, ImpactEstimate
 from normscope.escape import html_text, shorten
 from normscope.hardware.registry import all_gpus
 from normscope.report.cards import cards_html
+from normscope.report.comparison_answer import comparison_html
 from normscope.report.doubt import has_large_overrun
 from normscope.report.findings_text import (
     category_texts,
@@ -54,12 +55,15 @@ def answer_html(report: Report) -> Html:
         _overrun_banner(report),
         Html(f'<p class="ns-run">{safe(_run_line(report))}</p>'),
     ]
+    if report.comparison is not None:
+        parts.append(comparison_html(report.comparison.comparison))
     if status_of(report) == "EMPTY":
         nothing = nothing_analyzed(summary) if summary else _nothing_found()
         return Html("\n".join(part for part in [*parts, nothing] if part))
     if operations_of(report):
         figures = key_figures(report)
-        parts += [verdict_html(report, figures), cards_html(report, figures)]
+        verdict = verdict_html(report, figures) if report.comparison is None else Html("")
+        parts += [verdict, cards_html(report, figures)]
         parts += [unknown_gpu_box(summary)] if summary else []
         if not has_large_overrun(report, figures):
             parts += [_first_findings(report), _worst_operations(report)]
