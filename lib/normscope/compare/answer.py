@@ -16,6 +16,7 @@ from normscope.findings.wording import (
     listed,
     plural,
     sentence_case,
+    shown,
     significant,
     verb,
 )
@@ -24,7 +25,7 @@ _CARRIES = 0.9  # of the added time: so many shapes are named
 _DOMINATES = 0.9
 _FEW = 5
 _ABOUT_EQUAL = 0.005
-_TOPICS_NAMED = 3
+_MOVES_NAMED = 3
 _NORMALIZED = {
     "as recorded": "",
     "per step": "Times of trace 2 are scaled to the {steps1} of trace 1; it has {steps2}",
@@ -38,8 +39,13 @@ def headline(comparison: Comparison) -> str:
     return _headline(overview(comparison))
 
 
+def totals(comparison: Comparison) -> str:
+    """Return what both sides spend, and how they were made comparable, in a sentence or two."""
+    return _totals(overview(comparison))
+
+
 def sentences(comparison: Comparison) -> tuple[tuple[str, str], ...]:
-    """Return what is known, as topics with a sentence or two each; topics without any are left out."""
+    """Return what is known besides, as topics with a sentence or two each; those without any are left out."""
     found = overview(comparison)
     told = ((topic, tell(found)) for topic, tell in _TOPICS)
     return tuple((topic, text) for topic, text in told if text)
@@ -261,7 +267,7 @@ def _changed(found: Overview) -> str:
     if not counts:
         return ""
     parts = [f"{what} in {count:,}" for what, count in sorted(counts.items(), key=lambda item: -item[1])]
-    return f"Of {counted(len(found.differences), 'pair')}: {listed(parts)}."
+    return f"Of {counted(len(found.differences), 'pair')} there differs, besides the time: {listed(parts)}."
 
 
 def _libraries(found: Overview) -> str:
@@ -271,10 +277,10 @@ def _libraries(found: Overview) -> str:
         if old and new and old != new:
             moves[old, new] = moves.get((old, new), 0) + 1
     parts = [
-        f"{each_name(old)} in trace 1 is {each_name(new)} in trace 2 for {plural(count, 'pair')}"
-        for (old, new), count in sorted(moves.items(), key=lambda item: -item[1])[:_TOPICS_NAMED]
+        f"{each_name(old)} became {each_name(new)} in {plural(count, 'pair')}"
+        for (old, new), count in sorted(moves.items(), key=lambda item: -item[1])
     ]
-    return f"{sentence_case(listed(parts))}." if parts else ""
+    return f"From trace 1 to trace 2, {listed(shown(parts, _MOVES_NAMED))}." if parts else ""
 
 
 def _hardware(found: Overview) -> str:
@@ -298,7 +304,6 @@ def _hardware(found: Overview) -> str:
 
 
 _TOPICS: tuple[tuple[str, Callable[[Overview], str]], ...] = (
-    ("In all", _totals),
     ("Real differences", _real),
     ("Noise", _noise),
     ("Without a partner", _alone),

@@ -89,7 +89,7 @@ def _title(found: Overview) -> str:
     if parts:
         parts[0] += f" of {counted(pairs, 'operation')}"
         rest = f"; {noise + untested:,} may be noise" if noise + untested else ""
-        return f"Trace 1 is {' and '.join(parts)}{rest}"
+        return f"Trace 1 is {', '.join(parts)}{rest}"
     if untested == pairs:
         longer = sum(each.extra_us > 0 for each in found.differences)
         return f"Trace 1 takes longer in {longer:,} of {counted(pairs, 'operation')}, tested in none"

@@ -104,9 +104,9 @@ def _title(rows: Sequence[_Row]) -> str:
         verdict = "differs by more" if real else "differs by no more"
         return f"The one pair {verdict} than the spread of its calls explains"
     if not real:
-        return f"None of the {len(rows):,} costliest pairs differs by more than their calls spread"
+        return f"None of the {len(rows):,} costliest pairs differs by more than noise"
     verb = "differs" if real == 1 else "differ"
-    return f"{real:,} of the {len(rows):,} costliest pairs {verb} by more than their calls spread"
+    return f"{real:,} of the {len(rows):,} costliest pairs {verb} by more than noise"
 
 
 def _alt(title: str, rows: Sequence[_Row], known: int) -> str:

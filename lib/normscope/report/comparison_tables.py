@@ -24,6 +24,7 @@ from normscope.tracerun.coverage import TITLES, GroupName
 
 MAX_ROWS = 500
 _MOST_KERNELS = 20
+_MOST_NARROW = 6
 HEADING = Html("<h2>Operation by operation</h2>")
 ROOFLINES = Html(
     "<h2>Both rooflines</h2>\n<p>What each side reaches of its own peak memory bandwidth, over the bytes "
@@ -52,7 +53,6 @@ _PAIR_COLUMNS = (
     Column("Calls 1", numeric=True),
     Column("Calls 2", numeric=True),
     Column("Test, p, effect"),
-    Column("Paired by"),
 )
 
 
@@ -78,7 +78,7 @@ def _pair_cells(each: Difference) -> tuple[Cell, ...]:
     pair, real = each.pair, verdict_words(each)
     return (
         _both_names(each),
-        name(first_argument(each.lead)),
+        Html(f"{name(first_argument(each.lead))}{_below(f'paired by {pair.paired_by}')}"),
         number(pair.time1_us / 1e3, 3),
         number(pair.time2_us / 1e3, 3),
         _signed(each.extra_us / 1e3),
@@ -87,7 +87,6 @@ def _pair_cells(each: Difference) -> tuple[Cell, ...]:
         f"{sum(group.count for group in each.first):,}",
         f"{sum(group.count for group in each.second):,}",
         _test(each),
-        pair.paired_by,
     )
 
 
@@ -105,6 +104,10 @@ def _test(each: Difference) -> Cell:
     )
 
 
+def _below(text: str) -> Html:
+    return Html(f'<span class="ns-sub">{html_text(text)}</span>')
+
+
 def _both_names(each: Difference) -> Html:
     """Return the op, and that of trace 2 where it has another name, with what kind of norm it is."""
     old, new = each.lead, each.partner
@@ -113,21 +116,21 @@ def _both_names(each: Difference) -> Html:
 
 
 def _operation(group: CallGroup, more: str = "") -> Html:
-    kind = f'<span class="ns-sub">{html_text(f"{group.variant}, {group.direction}")}</span>'
+    kind = _below(f"{group.variant}, {group.direction}")
     return Html(f'<div class="ns-operation">{name(group.name)}{more}{kind}</div>')
 
 
 def _folding(caption: str, columns: Sequence[Column], rows: Sequence[Row], top_n: int) -> Html:
-    shown = table(caption, columns, rows[:top_n], wide=len(columns) > len(_SIDE_COLUMNS))
+    shown = table(caption, columns, rows[:top_n], wide=len(columns) > _MOST_NARROW)
     rest = rows[top_n:]
     if not rest:
         return shown
-    more = table(f"{caption}, continued", columns, rest, wide=len(columns) > len(_SIDE_COLUMNS))
+    more = table(f"{caption}, continued", columns, rest, wide=len(columns) > _MOST_NARROW)
     return Html(f"{shown}\n{folded(count_of(len(rest), 'more row'), more)}")
 
 
 def _parts(*parts: Html) -> Html:
-    return Html('<div class="ns-comparison">\n' + "\n".join(part for part in parts if part) + "\n</div>")
+    return Html('<div class="ns-calls">\n' + "\n".join(part for part in parts if part) + "\n</div>")
 
 
 # What one side has alone, and what else differs
@@ -143,12 +146,10 @@ _ALONE_COLUMNS = (
 _CHANGE_COLUMNS = (
     Column("Operation"),
     Column("First argument"),
-    Column("What differs"),
-    Column("Library in trace 1"),
-    Column("Library in trace 2"),
-    Column("Kernels in trace 1"),
-    Column("Kernels in trace 2"),
     Column("Difference (ms)", numeric=True),
+    Column("What differs"),
+    Column("Libraries"),
+    Column("Kernels"),
 )
 
 
@@ -199,20 +200,33 @@ def _changed_cells(each: Difference) -> tuple[Cell, ...]:
     return (
         _both_names(each),
         name(first_argument(each.lead)),
-        ", ".join(each.changes),
-        *(name(group.library) for group in (each.lead, each.partner)),
-        *(_kernels(groups) for groups in (each.first, each.second)),
         _signed(each.extra_us / 1e3),
+        ", ".join(each.changes),
+        _old_and_new(*(_libraries(groups) for groups in (each.first, each.second))),
+        _old_and_new(*(_kernels(groups) for groups in (each.first, each.second))),
     )
 
 
-def _kernels(groups: Sequence[CallGroup]) -> Html:
-    kernels = list(dict.fromkeys(kernel for group in groups for kernel in group.kernels))
-    names = [name(kernel) for kernel in kernels[:_MOST_KERNELS]]
-    hidden = len(kernels) - len(names)
+def _libraries(groups: Sequence[CallGroup]) -> list[str]:
+    return list(dict.fromkeys(group.library for group in groups if group.library))
+
+
+def _kernels(groups: Sequence[CallGroup]) -> list[str]:
+    return list(dict.fromkeys(kernel for group in groups for kernel in group.kernels))
+
+
+def _old_and_new(old: Sequence[str], new: Sequence[str]) -> Html:
+    """Return the names of both sides, once where they are the same."""
+    if set(old) == set(new):
+        return _listed(old)
+    return Html(f"{_below('trace 1')}{_listed(old)}{_below('trace 2')}{_listed(new)}")
+
+
+def _listed(names: Sequence[str]) -> Html:
+    shown = [name(text) for text in names[:_MOST_KERNELS]]
+    hidden = len(names) - len(shown)
     more = [Html(f"and {hidden:,} more")] if hidden > 0 else []
-    lines = "".join(f'<div class="ns-operation">{kernel}</div>' for kernel in (*names, *more))
-    return Html(lines or MISSING)
+    return Html("".join(f'<div class="ns-operation">{text}</div>' for text in (*shown, *more)) or MISSING)
 
 
 # Both sides as wholes
