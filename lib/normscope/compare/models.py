@@ -21,7 +21,7 @@ PairedBy = Literal[
     "kernels",
     "variant",
 ]
-"""What both sides of a pair have in common, besides direction and variant; the first that holds for all of it.
+"""What both sides of a pair have in common, besides direction and variant; the first that holds for all.
 
 The last two are for norms of which one side knows neither module nor arguments.
 """

@@ -85,7 +85,7 @@ def _scaling(first: Side, second: Side) -> _Scaling:
 
 
 def _kind_of_norm(group: CallGroup) -> Key:
-    """Return what has to be equal in any pair; a backward norm says so, so an unknown direction is forward."""
+    """Return what has to be equal in any pair; a direction that isn't known is forward."""
     return ("backward" if group.direction == "backward" else "forward", group.variant)
 
 
@@ -145,11 +145,12 @@ def _matches(first: Groups, second: Groups, scaling: _Scaling) -> Iterator[_Matc
     """Yield what belongs together, the closest likeness first."""
     left1, left2 = _in_order(first), _in_order(second)
     for paired_by, key_of, fits1, fits2 in _PASSES:
-        found1 = _by_key(first, filter(lambda i: fits1(first[i]), left1), key_of)  # noqa: B023 - used at once
-        found2 = _by_key(second, filter(lambda i: fits2(second[i]), left2), key_of)  # noqa: B023 - as above
+        found1 = _by_key(first, filter(lambda i: fits1(first[i]), left1), key_of)
+        found2 = _by_key(second, filter(lambda i: fits2(second[i]), left2), key_of)
         matches = [
             _Match(paired_by, *places)
-            for key in found1.keys() & found2.keys()
+            for key in found1
+            if key in found2
             for places in _together(found1[key], found2[key], first, second, scaling)
         ]
         yield from matches

@@ -221,8 +221,8 @@ def student_p(t: float, freedom: float) -> float:
 
     Notes
     -----
-    The regularized incomplete beta function I of x = ν ÷ (ν + t²) with a = ν ÷ 2 and b = ½: NIST Digital
-    Library of Mathematical Functions, §8.17, by its continued fraction 8.17.22.
+    The regularized incomplete beta function of x = f ÷ (f + t²) with a = f ÷ 2 and b = ½, f being the degrees
+    of freedom: NIST Digital Library of Mathematical Functions, §8.17, by its continued fraction 8.17.22.
     """
     a, b = freedom / 2, 0.5
     x, rest = freedom / (freedom + t * t), t * t / (freedom + t * t)  # 1 - x would lose its digits
