@@ -124,7 +124,7 @@ def read_source(
 
 
 def reads_as_trace(source: str) -> bool:
-    """Tell whether a source is a profiler trace: any file that isn't one of ours, standard input, the sample."""
+    """Tell whether a source is a profiler trace: a file that isn't ours, standard input, or the sample."""
     return is_trace(source) and not _is_own_file(source)
 
 
@@ -243,7 +243,7 @@ def _coverage_us(summary: TraceSummary | None) -> dict[str, float]:
 
 
 def _gpu_name(platform: str | None) -> str | None:
-    """Return the name of a GPU in our registry where the platform is one of its keys, as TraceLens has them."""
+    """Return the name of a GPU as our registry has it, where a run directory names it by its key."""
     if platform is None:
         return None
     try:
