@@ -13,6 +13,7 @@ KNOWN_VERSIONS: Mapping[str, tuple[str, ...]] = {
     "results of a report": ("1.0",),
     "summary of a trace": ("1.0",),
     "baseline": ("1.0",),
+    "comparison": ("1.0",),
 }
 """Oldest first; a version joins the list when its files can be read as they were meant."""
 

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import msgspec
 
-from normscope.compare.models import SCHEMA_VERSION, CallGroup, Comparison, Side
+from normscope.compare.models import COMPARISON_FILE, CallGroup, Comparison
+from normscope.compare.versions import read_versioned
 from normscope.errors import InputError
-from normscope.escape import printable, shorten
 
-COMPARISON_FILE = "comparison.json"
 _PLACE = f"category_data/{COMPARISON_FILE}"
 _REMEDY = "compare the two again with `normscope compare`"
 
@@ -20,10 +19,6 @@ class ComparisonData(msgspec.Struct, frozen=True):
 
     comparison: Comparison
     content: bytes
-
-
-class _Version(msgspec.Struct, frozen=True):
-    schema_version: str
 
 
 def read_comparison(run_dir: Path) -> ComparisonData | None:
@@ -53,26 +48,12 @@ def decode_comparison(content: bytes) -> Comparison:
     InputError
         It is not one, is of another version, or contradicts itself.
     """
-    try:
-        _check_version(msgspec.json.decode(content, type=_Version).schema_version)
-        compared = msgspec.json.decode(content, type=Comparison)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        message = f"{_PLACE} is not a comparison ({printable(shorten(str(error), 200))}); {_REMEDY}"
-        raise InputError(message) from None
+    compared = read_versioned(content, Comparison, what="comparison", where=_PLACE)
     wrong = next(_contradictions(compared), None)
     if wrong:
         message = f"{_PLACE} contradicts itself ({wrong}); {_REMEDY}"
         raise InputError(message)
     return compared
-
-
-def _check_version(version: str) -> None:
-    if version.partition(".")[0] != SCHEMA_VERSION.partition(".")[0]:
-        message = (
-            f"{_PLACE} has schema version {printable(shorten(version, 20))}, and this normscope reads "
-            f"{SCHEMA_VERSION}; {_REMEDY}"
-        )
-        raise InputError(message)
 
 
 def _contradictions(compared: Comparison) -> Iterator[str]:
@@ -83,11 +64,7 @@ def _contradictions(compared: Comparison) -> Iterator[str]:
             compared.first,
             [*compared.only_first, *(i for pair in compared.pairs for i in pair.first)],
         ),
-        (
-            "second",
-            compared.second,
-            [*compared.only_second, *(i for pair in compared.pairs for i in pair.second)],
-        ),
+        ("second", compared.second, [*compared.only_second, *(i for p in compared.pairs for i in p.second)]),
     )
     for name, side, places in sides:
         if sorted(places) != list(range(len(side.groups))):
@@ -110,8 +87,3 @@ def _is_sound(group: CallGroup) -> bool:
 
 def _is_time(value: float) -> bool:
     return isfinite(value) and value >= 0
-
-
-def sides_of(compared: Comparison) -> tuple[tuple[int, Side], ...]:
-    """Return both sides with their numbers."""
-    return (1, compared.first), (2, compared.second)

@@ -13,6 +13,7 @@ import msgspec
 
 from normscope.analysis.analyze import analyze_category
 from normscope.analysis.models import ErrorMetrics, Metrics, Scope, encode_metrics
+from normscope.compare.models import COMPARISON_FILE
 from normscope.errors import NormscopeError
 from normscope.escape import printable
 from normscope.inputs.rundir import find_categories
@@ -22,7 +23,7 @@ from normscope.report.answer import answer_html
 from normscope.report.breakdown import breakdown_html
 from normscope.report.calls import HEADING as CALLS_HEADING
 from normscope.report.calls import calls_html, calls_of
-from normscope.report.comparison_data import COMPARISON_FILE, read_comparison
+from normscope.report.comparison_data import read_comparison
 from normscope.report.data_quality import data_quality_html
 from normscope.report.gpu_time import gpu_time_html
 from normscope.report.kernel import OF_A_REPORT

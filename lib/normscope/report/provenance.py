@@ -13,10 +13,10 @@ from typing import Literal
 import msgspec
 
 from normscope import __version__
+from normscope.compare.models import COMPARISON_FILE
 from normscope.errors import InputError
 from normscope.inputs.rundir import category_paths
 from normscope.params import ReportParams
-from normscope.report.comparison_data import COMPARISON_FILE
 from normscope.resources import checkout
 
 FILE_NAME = "provenance.json"
