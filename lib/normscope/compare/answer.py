@@ -172,7 +172,7 @@ def _real(found: Overview) -> str:
     if not real:
         return "No pair differs by more than the spread of its calls explains." if found.of("noise") else ""
     sums = [
-        f"{verdict} in {len(members):,} ({sign}{duration(abs(_extra(members)))})"
+        f"{verdict}{_in(members, real)} ({sign}{duration(abs(_extra(members)))})"
         for verdict, sign, members in (
             ("slower", "+", found.of("slower")),
             ("faster", MINUS, found.of("faster")),
@@ -188,7 +188,13 @@ def _real(found: Overview) -> str:
     )
 
 
+def _in(members: Sequence[Difference], real: Sequence[Difference]) -> str:
+    return f" in {len(members):,}" if len(real) > 1 else ""
+
+
 def _of_pairs(members: Sequence[Difference], found: Overview) -> str:
+    if len(found.differences) == 1:
+        return "The one pair"
     return f"{len(members):,} of {counted(len(found.differences), 'pair')}"
 
 
@@ -266,8 +272,13 @@ def _changed(found: Overview) -> str:
             counts[change] = counts.get(change, 0) + 1
     if not counts:
         return ""
-    parts = [f"{what} in {count:,}" for what, count in sorted(counts.items(), key=lambda item: -item[1])]
-    return f"Of {counted(len(found.differences), 'pair')} there differs, besides the time: {listed(parts)}."
+    pairs = len(found.differences)
+    of_all = f" of {counted(pairs, 'pair')}" if pairs > 1 else ""
+    parts = [
+        f"{what} in {count:,}{of_all}" if of_all else what
+        for what, count in sorted(counts.items(), key=lambda item: -item[1])
+    ]
+    return f"Besides the time: {listed(parts)}."
 
 
 def _libraries(found: Overview) -> str:

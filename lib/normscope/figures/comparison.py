@@ -87,13 +87,17 @@ def _title(found: Overview) -> str:
         return "No operation of one trace has a partner in the other"
     parts = [f"slower in {slower:,}"] * bool(slower) + [f"faster in {faster:,}"] * bool(faster)
     if parts:
+        if pairs == 1:
+            return f"Trace 1 is {'slower' if slower else 'faster'} in the one operation"
         parts[0] += f" of {counted(pairs, 'operation')}"
         rest = f"; {noise + untested:,} may be noise" if noise + untested else ""
         return f"Trace 1 is {', '.join(parts)}{rest}"
     if untested == pairs:
         longer = sum(each.extra_us > 0 for each in found.differences)
         return f"Trace 1 takes longer in {longer:,} of {counted(pairs, 'operation')}, tested in none"
-    return f"None of {counted(pairs, 'operation')} differs by more than its noise"
+    if pairs == 1:
+        return "The one operation differs by no more than noise"
+    return f"None of {counted(pairs, 'operation')} differs by more than noise"
 
 
 def _why_nothing(found: Overview) -> str:

@@ -101,12 +101,11 @@ def _title(rows: Sequence[_Row]) -> str:
         return "The spread of the calls isn't known"
     real = sum(row.difference.is_real for row in rows)
     if len(rows) == 1:
-        verdict = "differs by more" if real else "differs by no more"
-        return f"The one pair {verdict} than the spread of its calls explains"
-    if not real:
-        return f"None of the {len(rows):,} costliest pairs differs by more than noise"
-    verb = "differs" if real == 1 else "differ"
-    return f"{real:,} of the {len(rows):,} costliest pairs {verb} by more than noise"
+        return f"The one pair differs by {'more' if real else 'no more'} than noise"
+    if real == len(rows):
+        return f"All {real:,} of the costliest pairs differ by more than noise"
+    verb = "differ" if real > 1 else "differs"
+    return f"{f'{real:,}' if real else 'None'} of the {len(rows):,} costliest pairs {verb} by more than noise"
 
 
 def _alt(title: str, rows: Sequence[_Row], known: int) -> str:

@@ -54,11 +54,12 @@ _HEADER = (
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """One group of calls with its place: bytes per call, and TB/s."""
+    """Calls of one side that are alike but for their modules: places in its groups, bytes and TB/s."""
 
     side: int
-    place: int
-    group: CallGroup
+    places: tuple[int, ...]
+    count: int
+    total_us: float
     moved: float
     tbs: float
 
@@ -79,7 +80,8 @@ def comparison_roofline(comparison: Comparison) -> Chart:
     """
     points = [*_points(1, comparison.first), *_points(2, comparison.second)]
     title = _title(comparison, points)
-    hidden = len(comparison.first.groups) + len(comparison.second.groups) - len(points)
+    groups = len(comparison.first.groups) + len(comparison.second.groups)
+    hidden = groups - sum(len(point.places) for point in points)
     with plain_settings():
         if points:
             figure = _draw(title, comparison, points, hidden)
@@ -100,19 +102,33 @@ def _bandwidth_tbs(group: CallGroup) -> float | None:
 
 
 def _points(number: int, side: Side) -> list[_Point]:
-    found = []
+    alike: dict[tuple[object, ...], list[int]] = {}
     for place, group in enumerate(side.groups):
-        moved, tbs = on_log_axis(group.bytes_moved_per_call), _bandwidth_tbs(group)
-        if moved is not None and tbs is not None:
-            found.append(_Point(number, place, group, moved, tbs))
-    return found
+        if on_log_axis(group.bytes_moved_per_call) is not None and _bandwidth_tbs(group) is not None:
+            key = group.name, group.arguments, group.direction, group.variant, group.bytes_moved_per_call
+            alike.setdefault(key, []).append(place)
+    return [_point(number, side, places) for places in alike.values()]
+
+
+def _point(number: int, side: Side, places: Sequence[int]) -> _Point:
+    groups = [side.groups[place] for place in places]
+    count, moved = sum(group.count for group in groups), groups[0].bytes_moved_per_call or 0.0
+    mean_us = sum(group.mean_us * group.count for group in groups) / count
+    return _Point(
+        side=number,
+        places=tuple(places),
+        count=count,
+        total_us=sum(group.total_us for group in groups),
+        moved=moved,
+        tbs=moved / mean_us / 1e6,
+    )
 
 
 def _reached_tbs(points: Sequence[_Point], side: int) -> float | None:
     """Return all bytes over all time of a side."""
     own = [point for point in points if point.side == side]
-    us = sum(point.group.total_us for point in own)
-    return sum(point.moved * point.group.count for point in own) / us / 1e6 if us else None
+    us = sum(point.moved * point.count / point.tbs / 1e6 for point in own)
+    return sum(point.moved * point.count for point in own) / us / 1e6 if us else None
 
 
 def _title(comparison: Comparison, points: Sequence[_Point]) -> str:
@@ -201,26 +217,23 @@ def _draw_roofs(axes: Axes, peaks: dict[int, float]) -> None:
 
 def _draw_links(axes: Axes, comparison: Comparison, points: Sequence[_Point]) -> None:
     """Join the sides of the pairs with most time."""
-    placed = {(point.side, point.place): point for point in points}
+    placed = {(point.side, place): point for point in points for place in point.places}
     longest = sorted(comparison.pairs, key=lambda pair: -max(pair.time1_us, pair.time2_us))
     places = (place for pair in longest for place in zip(pair.first, pair.second, strict=False))
-    for first, second in islice(places, _MOST_LINKS):
-        one, two = placed.get((1, first)), placed.get((2, second))
+    ends = dict.fromkeys((placed.get((1, first)), placed.get((2, second))) for first, second in places)
+    for one, two in islice(ends, _MOST_LINKS):
         if one and two:
             axes.plot([one.moved, two.moved], [one.tbs, two.tbs], color=GREY, linewidth=1.0, zorder=2)
 
 
 def _draw_points(axes: Axes, points: Sequence[_Point]) -> None:
-    longest = max(point.group.total_us for point in points) or 1.0
+    longest = max(point.total_us for point in points) or 1.0
     for side in (1, 2):
-        own = sorted((p for p in points if p.side == side), key=lambda p: -p.group.total_us)
+        own = sorted((p for p in points if p.side == side), key=lambda p: -p.total_us)
         axes.scatter(
             [point.moved for point in own],
             [point.tbs for point in own],
-            s=[
-                _SMALLEST_AREA + (_LARGEST_AREA - _SMALLEST_AREA) * point.group.total_us / longest
-                for point in own
-            ],
+            s=[_SMALLEST_AREA + (_LARGEST_AREA - _SMALLEST_AREA) * point.total_us / longest for point in own],
             marker=SIDE_MARKERS[side],
             facecolor=SIDE_COLOURS[side] if side == 1 else "none",  # else it would hide its partner
             edgecolor="white" if side == 1 else SIDE_COLOURS[side],
