@@ -10,10 +10,23 @@ import msgspec
 from normscope.analysis.models import Direction, FoundBy, Kind, Variant
 
 SCHEMA_VERSION = "1.0"
+COMPARISON_FILE = "comparison.json"
+"""Its name in ``category_data/`` of a comparative run directory."""
 
 SideKind = Literal["trace", "run directory", "results", "baseline"]
-PairedBy = Literal["module and arguments", "module and shape", "arguments", "shape", "module"]
-"""What both sides of a pair have in common, besides direction and variant; the first that holds."""
+PairedBy = Literal[
+    "module and arguments",
+    "module and shape",
+    "arguments",
+    "shape",
+    "module",
+    "kernels",
+    "variant",
+]
+"""What both sides of a pair have in common, besides direction and variant; the first that holds for all.
+
+The last two are for norms of which one side knows neither module nor arguments.
+"""
 Test = Literal["Mann-Whitney U", "Welch t"]
 
 
@@ -115,10 +128,14 @@ class Significance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pair(msgspec.Struct, frozen=True, kw_only=True):
-    """Operations of both sides that do the same work: places in ``groups`` of side 1 and side 2.
+    """An operation of both sides: the groups that do the same work, whatever their modules.
 
     Attributes
     ----------
+    first, second
+        Places in ``groups`` of side 1 and side 2. Groups of one op with equal arguments are one pair, so that
+        there are calls enough to tell a difference from noise. Where both are equally long, each group stands
+        beside its partner; else all of one side do the work of all of the other.
     paired_by
         What they have in common.
     time1_us, time2_us

@@ -4,6 +4,8 @@ from normscope.analysis.models import CategoryMetrics, ImpactEstimate
 from normscope.escape import html_text, shorten
 from normscope.hardware.registry import all_gpus
 from normscope.report.cards import cards_html
+from normscope.report.comparison_answer import topics_html
+from normscope.report.comparison_answer import verdict_html as comparison_verdict_html
 from normscope.report.doubt import has_large_overrun
 from normscope.report.findings_text import (
     category_texts,
@@ -54,16 +56,23 @@ def answer_html(report: Report) -> Html:
         _overrun_banner(report),
         Html(f'<p class="ns-run">{safe(_run_line(report))}</p>'),
     ]
+    if report.comparison is not None:
+        parts.append(comparison_verdict_html(report.comparison.comparison))
     if status_of(report) == "EMPTY":
         nothing = nothing_analyzed(summary) if summary else _nothing_found()
-        return Html("\n".join(part for part in [*parts, nothing] if part))
+        return Html("\n".join(part for part in [*parts, nothing, _topics(report)] if part))
     if operations_of(report):
         figures = key_figures(report)
-        parts += [verdict_html(report, figures), cards_html(report, figures)]
+        verdict = verdict_html(report, figures) if report.comparison is None else Html("")
+        parts += [verdict, cards_html(report, figures), _topics(report)]
         parts += [unknown_gpu_box(summary)] if summary else []
         if not has_large_overrun(report, figures):
             parts += [_first_findings(report), _worst_operations(report)]
     return Html("\n".join(part for part in parts if part))
+
+
+def _topics(report: Report) -> Html:
+    return topics_html(report.comparison.comparison) if report.comparison else Html("")
 
 
 def _run_line(report: Report) -> str:

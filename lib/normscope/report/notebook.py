@@ -13,15 +13,17 @@ import msgspec
 
 from normscope.analysis.analyze import analyze_category
 from normscope.analysis.models import ErrorMetrics, Metrics, Scope, encode_metrics
+from normscope.compare.models import COMPARISON_FILE
 from normscope.errors import NormscopeError
 from normscope.escape import printable
 from normscope.inputs.rundir import find_categories
 from normscope.params import SAMPLE, ReportParams, make_params
-from normscope.report import findings_text
+from normscope.report import comparison_tables, findings_text
 from normscope.report.answer import answer_html
 from normscope.report.breakdown import breakdown_html
 from normscope.report.calls import HEADING as CALLS_HEADING
 from normscope.report.calls import calls_html, calls_of
+from normscope.report.comparison_data import read_comparison
 from normscope.report.data_quality import data_quality_html
 from normscope.report.gpu_time import gpu_time_html
 from normscope.report.kernel import OF_A_REPORT
@@ -120,6 +122,7 @@ def _analyse(params: ReportParams, run_dir: Path) -> Report:
     names = params.categories or find_categories(run_dir)
     metrics = tuple(_analyse_category(params, run_dir, name) for name in dict.fromkeys(names))
     trace = read_trace_data(run_dir, metrics)
+    is_comparison = params.comparison_scope == "comparative"
     return Report(
         label=_label(run_dir, trace),
         out_dir=Path(params.out_dir),
@@ -127,6 +130,7 @@ def _analyse(params: ReportParams, run_dir: Path) -> Report:
         top_n=params.top_n,
         metrics=metrics,
         trace=trace,
+        comparison=read_comparison(run_dir) if is_comparison else None,
     )
 
 
@@ -153,6 +157,53 @@ def _analyse_category(params: ReportParams, run_dir: Path, category: str) -> Met
 def show_answer(report: Report) -> None:
     """Show the verdict, the key figures and the operations to start with."""
     _display(answer_html(report), f"normscope report on {report.label}: status {status_of(report)}")
+
+
+def show_comparison(report: Report) -> None:
+    """Show every pair of operations of two runs, with a heading; nothing where no two runs are compared."""
+    if report.comparison is None:
+        return
+    _display(comparison_tables.HEADING, "Operation by operation")
+    _show_comparison_figure(report, "comparison_operations")
+    html = comparison_tables.pairs_html(report.comparison.comparison, report.top_n)
+    _display(html, "Table: paired operations")
+
+
+def show_comparison_changes(report: Report) -> None:
+    """Show what one side has alone and what else differs, with a heading; nothing as above."""
+    if report.comparison is not None:
+        html = comparison_tables.changes_html(report.comparison.comparison, report.top_n)
+        _display(html, "Tables: operations added, vanished and changed")
+
+
+def show_comparison_noise(report: Report) -> None:
+    """Show how the calls of both sides spread, with a heading; nothing as above."""
+    if report.comparison is None:
+        return
+    _display(comparison_tables.NOISE, "The noise")
+    _show_comparison_figure(report, "comparison_calls")
+
+
+def show_comparison_roofline(report: Report) -> None:
+    """Show both rooflines in one figure, with a heading; nothing as above."""
+    if report.comparison is None:
+        return
+    _display(comparison_tables.ROOFLINES, "Both rooflines")
+    _show_comparison_figure(report, "comparison_roofline")
+
+
+def show_comparison_coverage(report: Report) -> None:
+    """Show what both sides spend their kernel time on, with a heading; nothing as above."""
+    if report.comparison is not None:
+        html = comparison_tables.sides_html(report.comparison.comparison)
+        _display(html, "Tables: both sides side by side")
+
+
+def _show_comparison_figure(report: Report, name: str) -> None:
+    from normscope.figures import COMPARISON_FIGURES  # noqa: PLC0415 - imports matplotlib
+
+    if report.comparison is not None:
+        _show_chart(report, COMPARISON_FIGURES[name](report.comparison.comparison, report.top_n))
 
 
 def show_gpu_time(report: Report) -> None:
@@ -262,6 +313,8 @@ def finish(report: Report) -> None:
         _write(report.out_dir / "category_findings" / f"{name}_findings.md", texts[name].encode())
     for name, content in (report.trace.files if report.trace else {}).items():
         _write(report.out_dir / "category_data" / name, content)
+    if report.comparison is not None:
+        _write(report.out_dir / "category_data" / COMPARISON_FILE, report.comparison.content)
     _write(report.out_dir / "findings.md", findings_text.combined_findings(report, texts).encode())
     _write(report.out_dir / "metrics.json", encode_results(collect_results(report)))
     state = "with errors" if failed(report) else "complete"

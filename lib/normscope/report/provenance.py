@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 
 from normscope import __version__
+from normscope.compare.models import COMPARISON_FILE
 from normscope.errors import InputError
 from normscope.inputs.rundir import category_paths
 from normscope.params import ReportParams
@@ -105,7 +106,8 @@ def input_records(run_dir: Path, categories: Iterable[str]) -> tuple[FileRecord,
     InputError
         A file is there but can't be read.
     """
-    paths = {run_dir / "category_data" / "category_manifest.json", run_dir / "cache" / "cmd_prefix.txt"}
+    data = run_dir / "category_data"
+    paths = {data / "category_manifest.json", data / COMPARISON_FILE, run_dir / "cache" / "cmd_prefix.txt"}
     for category in categories:
         named = category_paths(run_dir, category)
         paths |= {named.ops_csv, named.metadata_json, named.fusion_json}

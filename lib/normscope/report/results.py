@@ -15,6 +15,7 @@ from normscope.analysis.models import (
     Operation,
     Scope,
 )
+from normscope.report.comparison_data import ComparisonData
 from normscope.report.trace_data import TraceData
 
 Status = Literal["OK", "ERROR", "EMPTY"]
@@ -24,7 +25,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Everything the notebook shows: the metrics of every category and how to show them.
 
     ``label`` names the run, ``top_n`` is the number of operations a table shows unfolded, and ``out_dir`` is
-    the folder the results go to. ``trace`` is what only a trace tells, None for a run of another origin.
+    the folder the results go to. ``trace`` is what only a trace tells, None for a run of another origin;
+    ``comparison`` is what only a comparison of two runs tells.
     """
 
     label: str
@@ -33,6 +35,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     top_n: int
     metrics: tuple[Metrics, ...]
     trace: TraceData | None = None
+    comparison: ComparisonData | None = None
 
 
 class LocatedOperation(msgspec.Struct, frozen=True):

@@ -9,12 +9,22 @@ from normscope.analysis.models import Scope
 from normscope.report.provenance import written_files
 from normscope.report.run import SENTINEL
 
-_FIGURES = ("call_times", "efficiency_by_bytes", "impact", "roofline", "time_by_operation")
+_FIGURES = (
+    "call_times",
+    "comparison_calls",
+    "comparison_operations",
+    "comparison_roofline",
+    "efficiency_by_bytes",
+    "impact",
+    "roofline",
+    "time_by_operation",
+)
+_DATA = ("comparison.json", "coverage.json", "norm_calls.csv", "trace_summary.json")
 _SUFFIXES = (".csv", ".png", ".svg")
 _OF_EVERY_RUN = frozenset(
     {
         *(SENTINEL, "findings.md"),
-        *(f"category_data/{name}" for name in ("coverage.json", "norm_calls.csv", "trace_summary.json")),
+        *(f"category_data/{name}" for name in _DATA),
         *(f"figures/{figure}{suffix}" for figure in _FIGURES for suffix in _SUFFIXES),
     }
 )
