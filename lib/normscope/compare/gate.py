@@ -117,7 +117,7 @@ def _unmatched(table: str, wanted: OperationLimits) -> Iterator[Check]:
 
 
 def _time_checks(table: str, limits: TimeLimits, what: str | Operation, subject: Subject) -> Iterator[Check]:
-    name, where, remark = (what, "", "") if isinstance(what, str) else _described(what)
+    name, where, before = (what, "", "") if isinstance(what, str) else _described(what)
     for key, limit in limits.given().items():
         measure = MEASURES[key]
         measured = measure.of(subject)
@@ -126,6 +126,7 @@ def _time_checks(table: str, limits: TimeLimits, what: str | Operation, subject:
             table=table,
             key=key,
             what=name,
+            baseline_what=before,
             where=where,
             outcome=outcome,
             limit=limit,
@@ -134,7 +135,7 @@ def _time_checks(table: str, limits: TimeLimits, what: str | Operation, subject:
             result=measured.result,
             baseline=measured.baseline,
             measured_in=measure.measured_in,
-            reason="; ".join(filter(None, (reason, remark))),
+            reason=reason,
         )
 
 
@@ -165,11 +166,11 @@ def _known(value: float | None) -> float | None:
 
 
 def _described(operation: Operation) -> tuple[str, str, str]:
-    """Return an operation's name, what tells it from others, and a remark where the sides differ in name."""
+    """Return an operation's name, what tells it from others, and the baseline's name where that differs."""
     own = operation.first or operation.second
     names = dict.fromkeys(group.name for group in operation.second)
     differs = operation.first and names and own[0].name not in names
-    return own[0].name, _where(own), f"in the baseline: {', '.join(names)}" if differs else ""
+    return own[0].name, _where(own), ", ".join(names) if differs else ""
 
 
 def _where(groups: Sequence[CallGroup]) -> str:

@@ -1,4 +1,4 @@
-"""A verdict for each reader: a table for the terminal, JUnit XML for the build, Markdown for the pull request.
+"""A verdict for each reader: terminal, build server (JUnit XML) and pull request (Markdown).
 
 Names of ops, modules and devices are from outside. The terminal's lines are made printable where they are
 printed; the other two are escaped here.
@@ -20,7 +20,7 @@ _SIDES = ("", "input", "GPU", "steps", "norm calls", "norm time")
 _CHECKS = ("", "what", "where", "limit", "value", "result", "baseline", "remark")
 _NUMERIC_SIDES = (3, 4, 5)
 _NUMERIC_CHECKS = (4, 5, 6)
-_NAMES = frozenset({"what", "where", "input", "GPU", "remark"})
+_NAMES = frozenset({"what", "where", "input", "GPU"})
 _OUTCOMES: tuple[Outcome, ...] = ("breached", "skipped", "passed")
 
 
@@ -84,7 +84,7 @@ def junit_xml(verdict: Verdict) -> bytes:
 
 def _add_case(suite: Element, check: Check) -> None:
     where = f" ({shorten(check.where, _LONGEST_MESSAGE)})" if check.where else ""
-    name = f"{shorten(check.what, _LONGEST_MESSAGE)}{where}: {check.key}"
+    name = f"{_named(check, _LONGEST_MESSAGE)}{where}: {check.key}"
     case = SubElement(
         suite,
         "testcase",
@@ -159,8 +159,8 @@ def _code(text: str) -> str:
     """Return text of strangers as code, in a cell."""
     if not text or text == MISSING:
         return text
-    span = markdown_code(text) if "|" not in text else ""
-    return span if span.startswith("`") and span != text else f"<code>{markdown(text)}</code>"
+    is_plain = "|" not in text and markdown_code(text) == f"`{text}`"
+    return f"`{text}`" if is_plain else f"<code>{markdown(text)}</code>"
 
 
 def _side_rows(verdict: Verdict) -> list[tuple[str, ...]]:
@@ -176,14 +176,19 @@ def _side_cells(role: str, side: SideSummary) -> tuple[str, ...]:
 def _cells(check: Check) -> tuple[str, ...]:
     return (
         check.outcome,
-        shorten(check.what, _LONGEST_NAME),
+        _named(check, _LONGEST_NAME),
         shorten(check.where, _LONGEST_NAME),
         _limit(check),
         _figure(check.value, check.unit),
         _figure(check.result, check.measured_in),
         _figure(check.baseline, check.measured_in),
-        shorten(check.reason, _LONGEST_NAME + len("in the baseline: ")),
+        check.reason,
     )
+
+
+def _named(check: Check, width: int) -> str:
+    what, before = shorten(check.what, width), shorten(check.baseline_what, width)
+    return f"{what} (baseline: {before})" if before else what
 
 
 def _limit(check: Check) -> str:

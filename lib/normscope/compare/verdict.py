@@ -20,8 +20,9 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     table, key
         Where the file of limits sets it, or by default would, such as ``variant.LayerNorm`` and
         ``max_increase_percent``.
-    what
-        What it concerns: all norms, a variant, an operation, the coverage.
+    what, baseline_what
+        What it concerns: all norms, a variant, an operation, the coverage; and what the baseline calls the
+        operation, empty where it is the same.
     where
         What tells the operation from others: direction, arguments, module; empty for all else.
     outcome
@@ -38,6 +39,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     table: str
     key: str
     what: str
+    baseline_what: str = ""
     where: str = ""
     outcome: Outcome
     limit: float | None = None
@@ -80,7 +82,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     result, baseline
         The two sides.
     time_ms, baseline_time_ms
-        Kernel time of all norms, the baseline's scaled as ``scale`` and ``normalized`` say; None where not known.
+        Kernel time of all norms, the baseline's scaled as ``scale`` and ``normalized`` say; None where not
+        known.
     scale, normalized
         Factor on the baseline's times, and what both sides were brought to.
     notes
