@@ -26,6 +26,8 @@ class CallTimes(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         The profiler step each call lies in, empty where there is none.
     modules
         The path of the module each call comes from, empty where it isn't known.
+    starts_us
+        When the op of each call began, by the trace's clock; empty where that wasn't read.
     """
 
     category: str
@@ -36,6 +38,7 @@ class CallTimes(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     is_recomputed: tuple[bool, ...]
     steps: tuple[str, ...]
     modules: tuple[str, ...]
+    starts_us: tuple[float, ...] = ()
 
     @cached_property
     def median_us(self) -> float:

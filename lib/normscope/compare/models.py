@@ -12,8 +12,19 @@ from normscope.analysis.models import Direction, FoundBy, Kind, Variant
 SCHEMA_VERSION = "1.0"
 
 SideKind = Literal["trace", "run directory", "results", "baseline"]
-PairedBy = Literal["module and arguments", "module and shape", "arguments", "shape", "module"]
-"""What both sides of a pair have in common, besides direction and variant; the first that holds."""
+PairedBy = Literal[
+    "module and arguments",
+    "module and shape",
+    "arguments",
+    "shape",
+    "module",
+    "kernels",
+    "variant",
+]
+"""What both sides of a pair have in common, besides direction and variant; the first that holds for all.
+
+The last two are for norms of which one side knows neither module nor arguments.
+"""
 Test = Literal["Mann-Whitney U", "Welch t"]
 
 
@@ -115,10 +126,14 @@ class Significance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pair(msgspec.Struct, frozen=True, kw_only=True):
-    """Operations of both sides that do the same work: places in ``groups`` of side 1 and side 2.
+    """An operation of both sides: the groups that do the same work, whatever their modules.
 
     Attributes
     ----------
+    first, second
+        Places in ``groups`` of side 1 and side 2. Groups of one op with equal arguments are one pair, so that
+        there are calls enough to tell a difference from noise; what was matched group by group is side by
+        side, as far as both are equally long.
     paired_by
         What they have in common.
     time1_us, time2_us

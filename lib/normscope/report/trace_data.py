@@ -44,6 +44,23 @@ def read_trace_data(run_dir: Path, metrics: Sequence[Metrics]) -> TraceData | No
     InputError
         One of the files can't be read.
     """
+    found = read_trace_files(run_dir, metrics)
+    if found is None:
+        return None
+    tables = (
+        run_dir / "category_data" / f"{m.category}_ops.csv" for m in metrics if isinstance(m, CategoryMetrics)
+    )
+    return msgspec.structs.replace(found, overrun_us=sum(map(_overrun_us, tables)))
+
+
+def read_trace_files(run_dir: Path, metrics: Sequence[Metrics]) -> TraceData | None:
+    """Return the same without the overrun, which only the ops tables tell: a report doesn't hold them.
+
+    Raises
+    ------
+    InputError
+        One of the files can't be read.
+    """
     data = run_dir / "category_data"
     if not (data / SUMMARY_FILE).is_file():
         return None
@@ -62,7 +79,7 @@ def read_trace_data(run_dir: Path, metrics: Sequence[Metrics]) -> TraceData | No
         summary=summary,
         calls=fitting,
         unmatched=len(found) - len(fitting),
-        overrun_us=sum(_overrun_us(data / f"{category}_ops.csv") for category in analyzed),
+        overrun_us=0.0,
         files=files,
     )
 
@@ -116,6 +133,7 @@ def _call_times(category: str, row: int, columns: Mapping[str, tuple[str, ...]])
         is_recomputed=tuple(cell == "True" for cell in columns["is_recomputed"]),
         steps=columns["step"],
         modules=columns["module"],
+        starts_us=tuple(map(float, columns.get("op_start_us", ()))),
     )
 
 
