@@ -13,11 +13,15 @@ import msgspec
 from normscope.compare.models import CallGroup, Side
 from normscope.compare.versions import read_versioned
 from normscope.errors import InputError
+from normscope.escape import printable
 
 _TIME_DIGITS = 9  # significant; totals must not move by rounding
 _OTHER_DIGITS = 6
 _TIMES = frozenset({"total_us"})
 _EMPTY: tuple[Any, ...] = (None, "", (), [], {})
+_REQUIRED = frozenset(
+    field.name for model in (Side, CallGroup) for field in msgspec.structs.fields(model) if field.required
+)
 
 
 def encode_baseline(side: Side) -> bytes:
@@ -37,8 +41,8 @@ def encode_baseline(side: Side) -> bytes:
         message = f"{side.label} can't be a baseline: {complaint}"
         raise InputError(message)
     groups = tuple(msgspec.structs.replace(group, times_us=()) for group in side.groups)
-    plain = msgspec.to_builtins(msgspec.structs.replace(side, kind="baseline", groups=groups))
-    return msgspec.json.format(msgspec.json.encode(_tidy(plain)), indent=2) + b"\n"
+    bare = msgspec.structs.replace(side, label=printable(side.label), kind="baseline", groups=groups)
+    return msgspec.json.format(msgspec.json.encode(_tidy(msgspec.to_builtins(bare))), indent=2) + b"\n"
 
 
 def decode_baseline(data: bytes, label: str) -> Side:
@@ -71,7 +75,7 @@ def _tidy(value: Any, key: str = "") -> Any:  # noqa: ANN401 - any JSON
         return [_tidy(each) for each in value]
     if isinstance(value, dict):
         return {
-            name: _tidy(each, name) for name, each in value.items() if name == "groups" or each not in _EMPTY
+            name: _tidy(each, name) for name, each in value.items() if name in _REQUIRED or each not in _EMPTY
         }
     return value
 

@@ -19,6 +19,7 @@ from normscope.compare.measures import (
 from normscope.compare.models import CallGroup, Comparison, Side
 from normscope.compare.verdict import Check, Outcome, SideSummary, Verdict
 from normscope.errors import UsageError
+from normscope.escape import printable
 
 ALL_NORMS = "all norms"
 UNATTRIBUTED = ("unlinked", "other_graph_kernels", "other_kernels_without_op")
@@ -269,7 +270,7 @@ def _unattributed_percent(side: Side) -> float | None:
 
 def _summary(side: Side) -> SideSummary:
     return SideSummary(
-        label=side.label,
+        label=printable(side.label),
         kind=side.kind,
         gpu=side.gpu,
         steps=side.steps,
