@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from math import inf
+from math import fsum, inf
 from pathlib import Path
 
 import msgspec
@@ -329,7 +329,7 @@ def _by_module(whole: CallGroup, calls: CallTimes) -> Iterable[tuple[CallGroup, 
             whole,
             module=module,
             count=len(own),
-            total_us=sample.mean_us * sample.count,
+            total_us=fsum(sample.times_us),
             times_us=sample.times_us,
             mean_us=sample.mean_us,
             std_us=sample.std_us,
