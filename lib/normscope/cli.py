@@ -23,6 +23,7 @@ _STDIN_DEVICE = (
 
 Scope = Literal["standalone", "comparative"]
 Tier = Literal["compute", "system", "fusion"]
+Peaks = Literal["datasheet", "achievable"]
 
 OutputDir = Annotated[Path, Parameter(name=["--output-dir", "--output_dir", "-o"])]
 ScopeOption = Annotated[Scope | None, Parameter(name=["--comparison-scope", "--comparison_scope"])]
@@ -79,7 +80,7 @@ class TraceOptions(NormSourceOptions):
 
     gpu: str | None = None
     gpu_file: Path | None = None
-    peaks: Literal["datasheet", "achievable"] | None = None
+    peaks: Peaks | None = None
 
 
 NO_SOURCES = NormSourceOptions()
@@ -169,6 +170,48 @@ def analyze(
         Profiler trace, - or `sample`: it becomes a run directory in --output-dir first, with findings.
     """
     commands.analyze(_hyphen(trace), options, given.given())
+
+
+@app.command
+def compare(  # noqa: PLR0913 - one argument per option of the command
+    first: Annotated[str, Parameter(name="TRACE1")],
+    second: Annotated[str, Parameter(name="TRACE2")],
+    /,
+    *,
+    out: Path,
+    gpu1: str | None = None,
+    gpu2: str | None = None,
+    peaks: Peaks | None = None,
+    catalog: Path | None = None,
+    report: bool = True,
+) -> None:
+    """Hold trace 1, the one to improve, against trace 2, the target.
+
+    Parameters
+    ----------
+    first
+        Profiler trace, run directory, report folder or its metrics.json, or a baseline; - or `sample`.
+    second
+        The same; the two may be of different kinds.
+    out
+        Folder of the comparison: a run directory of the comparative scope.
+    gpu1
+        GPU of trace 1 where that doesn't tell it: a key of `normscope gpus`.
+    gpu2
+        GPU of trace 2 where that doesn't tell it.
+    peaks
+        What traces are held against: vendor's datasheet, or best published measurement.
+    catalog
+        More rows of the catalog, for both traces: see docs/catalog.md.
+    report
+        Make the HTML report as well.
+    """
+    sources = (_hyphen(first) or _STDIN, _hyphen(second) or _STDIN)
+    choices = ({"gpu": gpu1} if gpu1 else {}, {"gpu": gpu2} if gpu2 else {})
+    given = {"peaks": peaks, "catalog": catalog}
+    shared = {name: str(value) for name, value in given.items() if value is not None}
+    options = RunOptions(output_dir=out, comparison_scope="comparative")
+    commands.compare(sources, options, choices, shared, with_report=report)
 
 
 @app.command

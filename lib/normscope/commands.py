@@ -4,7 +4,7 @@ Heavy modules are reached through the package's lazy names, so that ``analyze`` 
 """
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ from normscope.inputs.rundir import category_paths, default_scope, find_categori
 if TYPE_CHECKING:
     from normscope.cli import RunOptions
     from normscope.compare.models import Side
+    from normscope.compare.sides import SideSource
     from normscope.compare.verdict import Verdict
     from normscope.tracerun.summary import TraceSummary
 
@@ -73,6 +74,37 @@ def analyze(trace: str | None, options: "RunOptions", choice: dict[str, str]) ->
     if not summary.has_norms:
         message = f"{summary.label} holds no normalization, as an op or as a kernel"
         raise NoNormsError(message)
+
+
+def compare(
+    sources: tuple[str, str],
+    options: "RunOptions",
+    choices: tuple[dict[str, str], dict[str, str]],
+    shared: dict[str, str],
+    *,
+    with_report: bool,
+) -> None:
+    """Hold trace 1 against trace 2: the answer, then the comparative run directory with its findings.
+
+    ``choices`` is what is said about the GPU of each, ``shared`` what is said about both traces.
+    """
+    from normscope.compare.pairing import compare_sides  # noqa: PLC0415 - only comparisons need it
+    from normscope.compare.summary_text import comparison_lines  # noqa: PLC0415 - as above
+    from normscope.compare.write import write_comparison  # noqa: PLC0415 - as above
+
+    _check_sources(sources, options.output_dir, shared)
+    with TemporaryDirectory(prefix="normscope-") as made:
+        sides = _read_sources(sources, choices, shared, Path(made))
+        comparison = compare_sides(*(found.side for found in sides))
+        categories = write_comparison(sides[0], comparison, options.output_dir)
+    for line in comparison_lines(comparison):
+        _say(line)
+    for number, found in enumerate(sides, start=1):
+        for line in _trace_notes_of(found):
+            _say(f"Trace {number}: {line}")
+    _finish([_with_findings(options, category) for category in categories], _failed)
+    if with_report:
+        pass  # lead: wire the report
 
 
 def coverage(trace: str, choice: dict[str, str], *, as_json: bool) -> None:
@@ -233,6 +265,48 @@ def _trace_to_run(trace: str, folder: Path, choice: dict[str, str]) -> "TraceSum
         if note.matters:
             _say(f"{note.title}: {note.explanation} {note.advice}")
     return summary
+
+
+def _check_sources(sources: tuple[str, str], folder: Path, shared: dict[str, str]) -> None:
+    from normscope.compare.sides import reads_as_trace  # noqa: PLC0415 - only comparisons need it
+    from normscope.params import STDIN  # noqa: PLC0415 - as above
+
+    if sources == (STDIN, STDIN):
+        message = "standard input can be read once; give one of the traces as a file"
+        raise UsageError(message)
+    for source in sources:
+        if Path(source).is_dir() and Path(source).resolve() == folder.resolve():
+            message = f"--out is {source} itself, which stays as it is; choose another folder"
+            raise UsageError(message)
+    if not any(map(reads_as_trace, sources)):
+        _refuse_choice(shared)
+
+
+def _read_sources(
+    sources: tuple[str, str],
+    choices: tuple[dict[str, str], dict[str, str]],
+    shared: dict[str, str],
+    folder: Path,
+) -> "tuple[SideSource, SideSource]":
+    """Read both sides; traces become run directories in ``folder``."""
+    from normscope.compare.sides import read_source, reads_as_trace  # noqa: PLC0415 - as above
+    from normscope.progress import shown_bytes  # noqa: PLC0415 - as above
+
+    def read(place: int) -> "SideSource":
+        source = sources[place]
+        choice = choices[place] | (shared if reads_as_trace(source) else {})
+        return read_source(source, folder=folder / str(place), choice=choice, on_progress=on_progress)
+
+    with shown_bytes() as on_progress:
+        return read(0), read(1)
+
+
+def _trace_notes_of(found: "SideSource") -> Iterator[str]:
+    """Yield what a reader must know about the trace of a side; nothing where it is none."""
+    from normscope.tracerun.summary import trace_notes  # noqa: PLC0415 - as above
+
+    if found.summary is not None:
+        yield from trace_notes(found.summary)
 
 
 def _refuse_choice(choice: dict[str, str]) -> None:

@@ -53,8 +53,12 @@ def build_operations(
 ) -> tuple[Operation, ...]:
     """Return the operations of a category by kernel time, longest first, ties in file order."""
     derived = _derive(columns, metadata, fusion_map, category, scope)
-    order = sorted(range(len(derived.names)), key=lambda i: -derived.times_us[i])
-    return tuple([_operation(i, columns, derived) for i in order])
+    return tuple([_operation(i, columns, derived) for i in order_by_time(columns.time_sum_us)])
+
+
+def order_by_time(times_us: Numbers) -> list[int]:
+    """Return the rows of an ops table in the order of the operations; a time that is missing counts as 0."""
+    return sorted(range(len(times_us)), key=lambda row: -(times_us[row] or 0.0))
 
 
 def _derive(

@@ -10,6 +10,8 @@ import msgspec
 from normscope.analysis.models import Direction, FoundBy, Kind, Variant
 
 SCHEMA_VERSION = "1.0"
+COMPARISON_FILE = "comparison.json"
+"""Its name in ``category_data/`` of a comparative run directory."""
 
 SideKind = Literal["trace", "run directory", "results", "baseline"]
 PairedBy = Literal[
@@ -132,8 +134,8 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     first, second
         Places in ``groups`` of side 1 and side 2. Groups of one op with equal arguments are one pair, so that
-        there are calls enough to tell a difference from noise; what was matched group by group is side by
-        side, as far as both are equally long.
+        there are calls enough to tell a difference from noise. Where both are equally long, each group stands
+        beside its partner; else all of one side do the work of all of the other.
     paired_by
         What they have in common.
     time1_us, time2_us

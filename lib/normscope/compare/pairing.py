@@ -190,9 +190,12 @@ def _together(
 
 
 def _merged(matches: Iterable[_Match], first: Groups, second: Groups) -> Iterator[_Match]:
-    """Yield one match for all groups of the same two ops with the same arguments."""
+    """Yield one match for all groups of the same two ops with the same arguments, of one partner each."""
     alike: dict[object, list[_Match]] = {}
     for match in matches:
+        if len(match.first) != len(match.second):
+            yield match
+            continue
         ops1 = frozenset(_op(first[place]) for place in match.first)
         ops2 = frozenset(_op(second[place]) for place in match.second)
         alike.setdefault((_kind_of_norm(first[match.first[0]]), ops1, ops2), []).append(match)
@@ -206,8 +209,9 @@ def _merged(matches: Iterable[_Match], first: Groups, second: Groups) -> Iterato
 
 
 def _op(group: CallGroup) -> object:
-    """Return what tells an op from others; without arguments its modules may do different work."""
-    return (group.name, group.library, group.kind, group.arguments, "" if group.arguments else group.module)
+    """Return what tells an op from others; without arguments any two groups may do different work."""
+    work = group.arguments or (group.module, group.order)
+    return group.name, group.library, group.kind, work
 
 
 def _pair(

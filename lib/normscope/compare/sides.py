@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from math import inf
+from math import fsum, inf
 from pathlib import Path
 
 import msgspec
@@ -125,7 +125,7 @@ def read_source(
 
 
 def reads_as_trace(source: str) -> bool:
-    """Tell whether a source is a profiler trace: any file that isn't one of ours, standard input, the sample."""
+    """Tell whether a source is a profiler trace: a file that isn't ours, standard input, or the sample."""
     return is_trace(source) and not _is_own_file(source)
 
 
@@ -244,7 +244,7 @@ def _coverage_us(summary: TraceSummary | None) -> dict[str, float]:
 
 
 def _gpu_name(platform: str | None) -> str | None:
-    """Return the name of a GPU in our registry where the platform is one of its keys, as TraceLens has them."""
+    """Return the name of a GPU as our registry has it, where a run directory names it by its key."""
     if platform is None:
         return None
     try:
@@ -330,7 +330,7 @@ def _by_module(whole: CallGroup, calls: CallTimes) -> Iterable[tuple[CallGroup, 
             whole,
             module=module,
             count=len(own),
-            total_us=sample.mean_us * sample.count,
+            total_us=fsum(sample.times_us),
             times_us=sample.times_us,
             mean_us=sample.mean_us,
             std_us=sample.std_us,

@@ -67,5 +67,5 @@ def check_version(version: str, *, what: str, where: str) -> None:
 def _parts(version: str) -> tuple[int, ...]:
     """Return the numbers of a version; what isn't a version is older than any."""
     numbers = version.split(".")
-    is_version = all(number.isascii() and number.isdigit() and len(number) < 10 for number in numbers)  # noqa: PLR2004
+    is_version = all(number.isascii() and number.isdigit() and len(number) < 10 for number in numbers)
     return tuple(map(int, numbers)) if is_version else ()

@@ -99,7 +99,7 @@ def _write(  # noqa: PLR0913, PLR0917 - everything that is written
         own = [row for row in rows if row.category == category]
         paths = category_paths(folder, category)
         if not own:
-            _remove_older(paths)
+            remove_older(paths)
             continue
         kernel_us = sum(row.kernel_us for row in own)
         write_atomically(paths.ops_csv, ops_table(linked, own, found.peaks, device))
@@ -116,8 +116,8 @@ def _write(  # noqa: PLR0913, PLR0917 - everything that is written
     _write_json(folder / "category_data" / SUMMARY_FILE, summary)
 
 
-def _remove_older(paths: CategoryPaths) -> None:
-    """Remove what an earlier run left of a category that this trace doesn't have."""
+def remove_older(paths: CategoryPaths) -> None:
+    """Remove what an earlier run left of a category that this run doesn't have."""
     for path in (paths.ops_csv, paths.metadata_json, paths.metrics_json, paths.findings_md):
         try:
             path.unlink(missing_ok=True)
