@@ -340,7 +340,7 @@ def validate(
 
 @app.command
 def sample(file: Path = Path("simulated_step.json.gz"), /) -> None:
-    """Write the bundled simulated profiler trace, to see what an input looks like.
+    """Write the bundled simulated trace, to see what an input is.
 
     Parameters
     ----------

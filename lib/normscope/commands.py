@@ -186,12 +186,13 @@ def check(
 def _sides(sources: Sequence[str], choice: dict[str, str]) -> "list[Side]":
     """Read what is compared; ``choice`` is for those that are traces, whose run directories aren't kept."""
     from normscope.compare.sides import read_side, reads_as_trace  # noqa: PLC0415 - as above
+    from normscope.params import STDIN  # noqa: PLC0415 - as above
     from normscope.progress import shown_bytes  # noqa: PLC0415 - as above
 
     traces = [reads_as_trace(source) for source in sources]
     if not any(traces):
         _refuse_choice(choice)
-    if list(sources).count("-") > 1:
+    if list(sources).count(STDIN) > 1:
         message = "standard input can be read only once; give the result or the baseline as a file"
         raise UsageError(message)
     sides = []
