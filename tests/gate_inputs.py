@@ -15,7 +15,7 @@ REAL = Significance(test="Mann-Whitney U", p_value=0.001, effect_size=-0.9, is_r
 NOISE = Significance(test="Mann-Whitney U", p_value=0.6, effect_size=-0.1, is_real=False)
 
 
-def group(total_us: float = 1000.0, count: int = 10, **changes: object) -> CallGroup:
+def group(total_us: float = 1000.0, count: int = 10, /, **changes: object) -> CallGroup:
     """Return calls of a layer norm, forward."""
     values: dict[str, Any] = {
         "direction": "forward",

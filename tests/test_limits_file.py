@@ -19,7 +19,12 @@ from normscope.compare.limits import (
 from normscope.errors import InputError
 
 PAGE = ROOT / "docs" / "limits.md"
-KINDS = {"total": TimeLimits, "variant": TimeLimits, "operation": OperationLimits, "coverage": CoverageLimits}
+KINDS: dict[str, type[msgspec.Struct]] = {
+    "total": TimeLimits,
+    "variant": TimeLimits,
+    "operation": OperationLimits,
+    "coverage": CoverageLimits,
+}
 
 
 def test_an_empty_file_sets_no_limit_and_lets_nothing_new_or_lost_through() -> None:
