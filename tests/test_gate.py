@@ -1,12 +1,15 @@
 """The gate: every limit at its edge, what can't be told is skipped, and nothing slips through."""
 
 import math
+from random import Random
+from statistics import stdev
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gate_inputs import NOISE, REAL, compared, group, judged, only, renamed, side
+from normscope.compare.baseline import decode_baseline, encode_baseline
 from normscope.compare.gate import check, require_same_gpu
 from normscope.compare.limits import Limits, OperationLimits, TimeLimits
 from normscope.compare.measures import (
@@ -19,7 +22,7 @@ from normscope.compare.measures import (
     NOT_SIGNIFICANT,
     NOT_TESTABLE,
 )
-from normscope.compare.models import CallGroup
+from normscope.compare.models import CallGroup, Side
 from normscope.compare.pairing import compare_sides
 from normscope.errors import UsageError
 
@@ -282,6 +285,16 @@ def test_a_vanished_operation_is_told_and_a_breach_only_if_the_limits_say_so() -
     assert judged(comparison, "[coverage]\nallow_vanished = false").outcome == "breached"
 
 
+def test_the_notes_tell_what_is_on_one_side_alone() -> None:
+    # the baseline has twice the steps, so that 3 ms of it are 1.5 ms
+    first = side(group(), group(250.0, name="new"), group(500.0, name="newer"), steps=1)
+    verdict = judged(compared(first, side(group(), steps=2), scale=0.5), "")
+    assert "2 operations of 0.750 ms are in the result alone." in verdict.notes
+    old = side(group(), group(3000.0, name="old"), steps=2)
+    verdict = judged(compared(side(group(), steps=1), old, scale=0.5), "")
+    assert "1 operation of 1.500 ms is in the baseline alone." in verdict.notes
+
+
 def test_an_operation_of_one_side_has_no_increase_to_speak_of() -> None:
     text = '[[operation]]\nname = "x"\nmax_increase_percent = 1\nmax_time_ms = 1'
     new = judged(compared(side(group(), group(2000.0, name="x")), side(group())), text)
@@ -388,6 +401,41 @@ def test_breaches_come_first_then_what_was_skipped() -> None:
     outcomes = [each.outcome for each in judged(SLOWER, text).checks]
     assert set(outcomes) == {"breached", "skipped", "passed"}
     assert outcomes == sorted(outcomes, key=["breached", "skipped", "passed"].index)
+
+
+# The whole way, from the times of calls.
+
+
+def with_noise(slower_percent: float, seed: int) -> Side:
+    """Return 50 shapes with 40 calls each of 100 µs, of 5 % noise; the calls of shape 17 are slower."""
+    random = Random(seed)
+    made = []
+    for shape in range(50):
+        mean_us = 100.0 * (1 + slower_percent / 100 if shape == 17 else 1)
+        times_us = tuple(random.gauss(mean_us, 5.0) for _ in range(40))
+        changes = {"arguments": f"({shape + 1},1024) bf16", "module": "", "order": shape}
+        made.append(group(sum(times_us), 40, times_us=times_us, std_us=stdev(times_us), **changes))
+    return side(*made)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("is_file", [False, True])
+def test_ten_percent_in_one_shape_of_fifty_is_found_and_one_percent_is_not(seed: int, is_file: bool) -> None:
+    text = '[[operation]]\nname = "*"\nmax_increase_percent = 0\nonly_if_significant = true'
+    before = with_noise(0, 1000 + seed)
+    if is_file:  # without the times of calls, so by another test
+        before = decode_baseline(encode_baseline(before), "norms.json")
+    for percent, expected in ((10, ["forward · (18,1024) bf16"]), (1, [])):
+        verdict = judged(compare_sides(with_noise(percent, seed), before), text)
+        assert [each.where for each in verdict.of("breached")] == expected
+
+
+def test_a_norm_that_is_permuted_renamed_or_of_another_kernel_is_the_same() -> None:
+    names = [f"aten::norm_{place}" for place in range(4)]
+    made = [group(100.0, name=name, arguments=f"({place + 1},8) f32") for place, name in enumerate(names)]
+    other = [renamed(each, name="fused", kernels=("k",), order=i) for i, each in enumerate(reversed(made))]
+    text = '[[operation]]\nname = "*"\nmax_increase_percent = 0'
+    assert judged(compare_sides(side(*made), side(*other)), text).outcome == "within"
 
 
 # Properties.

@@ -241,4 +241,4 @@ def test_the_lines_of_the_readme_work(traces: Path, tmp_path: Path) -> None:
 
 def test_the_exit_codes_are_listed_where_users_look(tmp_path: Path) -> None:
     assert "| 10 | `normscope check`: a limit is breached |" in (ROOT / "README.md").read_text("utf-8")
-    assert "10 limit breached" in run("--help", cwd=tmp_path, COLUMNS="300").stdout
+    assert "· 10 breach" in run("--help", cwd=tmp_path, COLUMNS="300").stdout

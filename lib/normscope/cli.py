@@ -34,8 +34,8 @@ app = App(
     help="Find GPU normalization layers that waste time, say why, and what to do.",
     version=__version__,
     help_epilogue=(
-        "Exit codes: 0 ok · 1 analysis · 2 usage · 3 input · 4 no normalization · 5 notebook · "
-        "6 timeout or dead kernel · 7 export · 8 findings · 9 no GPU activity · 10 limit breached"
+        "Exit codes: 0 ok · 1 analysis · 2 usage · 3 input · 4 no norms · 5 notebook · "
+        "6 timeout or dead kernel · 7 export · 8 findings · 9 no GPU activity · 10 breach"
     ),
     help_format="plaintext",
     suppress_keyboard_interrupt=False,

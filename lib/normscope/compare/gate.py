@@ -80,7 +80,7 @@ def check(comparison: Comparison, limits: Limits) -> Verdict:
         baseline_time_ms=baseline_time_ms,
         scale=comparison.scale,
         normalized=comparison.normalized,
-        notes=tuple(_notes(comparison)),
+        notes=tuple(_notes(comparison, operations)),
         checks=tuple(checks),
     )
 
@@ -281,7 +281,7 @@ def _summary(side: Side) -> SideSummary:
     )
 
 
-def _notes(comparison: Comparison) -> Iterator[str]:
+def _notes(comparison: Comparison, operations: Sequence[Operation]) -> Iterator[str]:
     """Yield what a reader of the figures must know."""
     result, baseline = comparison.first, comparison.second
     if comparison.normalized == "per step":
@@ -295,7 +295,18 @@ def _notes(comparison: Comparison) -> Iterator[str]:
         yield "It isn't known whether both sides ran on the same GPU: the input doesn't tell."
     elif result.gpu != baseline.gpu:
         yield "The baseline is of another GPU than the result."
+    yield from _one_sided_notes(operations)
     yield _noise(comparison)
+
+
+def _one_sided_notes(operations: Sequence[Operation]) -> Iterator[str]:
+    new = [each.time1_us for each in operations if not each.second]
+    vanished = [each.time2_us for each in operations if not each.first]
+    for times_us, where in ((new, "result"), (vanished, "baseline")):
+        if times_us:
+            count, verb = len(times_us), "is" if len(times_us) == 1 else "are"
+            noun = "operation" if count == 1 else "operations"
+            yield f"{count:,} {noun} of {sum(times_us) / 1e3:,.3f} ms {verb} in the {where} alone."
 
 
 def _noise(comparison: Comparison) -> str:

@@ -43,7 +43,7 @@ class Operation(NamedTuple):
         calls = sum(group.count for group in self.second)
         if not calls or not recorded_us:
             return self.time1_us - self.time2_us
-        return sum(group.count for group in self.first) * recorded_us / calls - self.time2_us
+        return _increase(sum(group.count for group in self.first) * recorded_us / calls, self.time2_us)
 
     @property
     def certain_increase_us(self) -> float | None:
@@ -129,9 +129,11 @@ def _increase_ms(subject: Subject) -> Measured:
         return Measured(None, result, None, NO_TIME if known else NOT_IN_BASELINE)
     if result is None and _missing(subject) == NO_TIME:
         return Measured(None, None, baseline, NO_TIME)
-    now = result or 0.0
-    increase = 0.0 if math.isclose(now, baseline, rel_tol=_SAME_TIME) else now - baseline
-    return Measured(increase, result, baseline)
+    return Measured(_increase(result or 0.0, baseline), result, baseline)
+
+
+def _increase(now: float, before: float) -> float:
+    return 0.0 if math.isclose(now, before, rel_tol=_SAME_TIME) else now - before
 
 
 def _increase_percent(subject: Subject) -> Measured:
