@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from normscope.analysis.models import SCHEMA_VERSION, CategoryMetrics
 from normscope.compare.models import Side
 from normscope.compare.pairing import compare_sides
 from normscope.compare.sides import SideSource, read_side, read_source, reads_as_trace
@@ -300,11 +299,6 @@ def test_the_gpu_of_a_trace_can_be_given_and_that_of_a_run_not(trace: Path, tmp_
     assert found.side.peak_bandwidth_tbs == pytest.approx(3.35)
     with pytest.raises(UsageError, match="gpu is for profiler traces"):
         read_source(tmp_path / "run", folder=tmp_path, choice={"gpu": "h100_sxm"})
-
-
-def test_the_known_versions_hold_the_current_ones(traced: SideSource) -> None:
-    assert isinstance(traced.metrics[0], CategoryMetrics)
-    assert traced.metrics[0].schema_version == SCHEMA_VERSION
 
 
 def test_kernels_are_told_by_their_bare_names(tmp_path: Path) -> None:
