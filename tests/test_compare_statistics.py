@@ -32,7 +32,7 @@ def test_four_calls_that_are_all_slower_are_the_rarest_two_of_seventy_orders() -
 
 
 def test_all_faster_has_the_opposite_effect() -> None:
-    assert mann_whitney([5, 6, 7, 8], [1, 2, 3, 4]) == (pytest.approx(2 / 70), -1.0)
+    assert mann_whitney([5, 6, 7, 8], [1, 2, 3, 4]) == pytest.approx((2 / 70, -1.0))
 
 
 def test_cliffs_delta_counts_the_pairs_in_which_the_second_is_larger() -> None:
@@ -175,8 +175,9 @@ def test_a_small_effect_is_not_real_however_sure_it_is() -> None:
 def test_a_large_effect_is_not_real_where_many_were_looked_at() -> None:
     one = difference(sample_of([1, 2, 3, 4]), sample_of([5, 6, 7, 8]))
     assert [s and s.is_real for s in judged([one])] == [True]
-    assert [s and (s.is_real, s.p_value) for s in judged([one, None, one])] == [
-        (False, pytest.approx(4 / 70)),
-        None,
-        (False, pytest.approx(4 / 70)),
-    ]
+    first, untested, last = judged([one, None, one])
+    assert untested is None
+    for found in (first, last):
+        assert found is not None
+        assert found.p_value == pytest.approx(4 / 70)
+        assert not found.is_real
