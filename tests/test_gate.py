@@ -262,7 +262,7 @@ def test_more_steps_are_no_more_calls() -> None:
 def test_the_noise_statement_counts_tests_and_real_differences() -> None:
     groups = (group(), group(), group())
     verdict = judged(compared(side(*groups), side(*groups), [REAL, NOISE]), "")
-    assert "of 3 operations on both sides, 2 could be tested; 1 differ" in verdict.notes[-1]
+    assert "Noise: 3 operations on both sides, 2 tested, 1 with a difference beyond" in verdict.notes[-1]
     assert "no operation has enough calls" in judged(compared(side(*groups), side(*groups)), "").notes[-1]
 
 
@@ -277,6 +277,15 @@ def test_a_new_operation_is_a_breach_unless_allowed() -> None:
     assert (verdict.outcome, only(verdict, "allow_new").outcome) == ("within", "passed")
 
 
+def test_a_new_operation_in_several_modules_is_one() -> None:
+    new = [group(500.0, 5, name="new", module=module) for module in ("A", "B", "C")]
+    other = group(250.0, name="new", arguments="(8,8) f32")
+    verdict = judged(compared(side(group(), *new, other), side(group())), "")
+    found = verdict.of("breached")
+    assert [each.result for each in found] == [1.5, 0.25]
+    assert found[0].where == "forward · (4096,1024) bf16, (1024,) bf16 · A and 2 more"
+
+
 def test_a_vanished_operation_is_told_and_a_breach_only_if_the_limits_say_so() -> None:
     comparison = compared(side(group()), side(group(), group(2500.0, name="old_norm")))
     verdict = judged(comparison, "")
@@ -289,10 +298,10 @@ def test_the_notes_tell_what_is_on_one_side_alone() -> None:
     # the baseline has twice the steps, so that 3 ms of it are 1.5 ms
     first = side(group(), group(250.0, name="new"), group(500.0, name="newer"), steps=1)
     verdict = judged(compared(first, side(group(), steps=2), scale=0.5), "")
-    assert "2 operations of 0.750 ms are in the result alone." in verdict.notes
+    assert "2 operations in the result alone, of 0.750 ms together." in verdict.notes
     old = side(group(), group(3000.0, name="old"), steps=2)
     verdict = judged(compared(side(group(), steps=1), old, scale=0.5), "")
-    assert "1 operation of 1.500 ms is in the baseline alone." in verdict.notes
+    assert "1 operation in the baseline alone, of 1.500 ms together." in verdict.notes
 
 
 def test_an_operation_of_one_side_has_no_increase_to_speak_of() -> None:

@@ -183,7 +183,7 @@ def test_the_summary_says_the_answer_first_and_folds_what_is_well() -> None:
     assert lines[2] == summary_sentence(PLAIN)
     assert "| breached | `all norms` |  | max_increase_percent 5 | 10.00 % | 1.1 ms | 1 ms |  |" in lines
     assert text.index("breached | `all norms`") < text.index("<details><summary>4 other checks</summary>")
-    assert text.index("Noise: of 1 operation") < text.index("<details>")
+    assert text.index("Noise: 1 operation on both sides") < text.index("<details>")
     page = html_of(text)
     assert [len(table.findall("tbody/tr")) for table in page.iter("table")] == [1, 2, 4]
     (details,) = page.iter("details")

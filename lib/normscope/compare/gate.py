@@ -304,9 +304,8 @@ def _one_sided_notes(operations: Sequence[Operation]) -> Iterator[str]:
     vanished = [each.time2_us for each in operations if not each.first]
     for times_us, where in ((new, "result"), (vanished, "baseline")):
         if times_us:
-            count, verb = len(times_us), "is" if len(times_us) == 1 else "are"
-            noun = "operation" if count == 1 else "operations"
-            yield f"{count:,} {noun} of {sum(times_us) / 1e3:,.3f} ms {verb} in the {where} alone."
+            time_ms = sum(times_us) / 1e3
+            yield f"{_counted(len(times_us))} in the {where} alone, of {time_ms:,.3f} ms together."
 
 
 def _noise(comparison: Comparison) -> str:
@@ -318,7 +317,11 @@ def _noise(comparison: Comparison) -> str:
         )
     names = " or ".join(dict.fromkeys(each.test for each in tests))
     return (
-        f"Noise: of {len(comparison.pairs):,} operations on both sides, {len(tests):,} could be tested; "
-        f"{sum(each.is_real for each in tests):,} differ by more than the spread of their calls explains "
+        f"Noise: {_counted(len(comparison.pairs))} on both sides, {len(tests):,} tested, "
+        f"{sum(each.is_real for each in tests):,} with a difference beyond the spread of the calls "
         f"({names}, p below 0.05 after Holm's adjustment, and at least a medium effect)."
     )
+
+
+def _counted(count: int) -> str:
+    return f"{count:,} operation{'' if count == 1 else 's'}"

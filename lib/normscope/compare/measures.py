@@ -94,12 +94,24 @@ def operations_of(comparison: Comparison) -> tuple[Operation, ...]:
         )
         for pair in comparison.pairs
     )
-    new = (Operation((first[i],), (), first[i].total_us, 0.0) for i in comparison.only_first)
+    new = (
+        Operation(groups, (), sum(group.total_us for group in groups), 0.0)
+        for groups in _alike(first[place] for place in comparison.only_first)
+    )
     vanished = (
-        Operation((), (second[i],), 0.0, second[i].total_us * comparison.scale)
-        for i in comparison.only_second
+        Operation((), groups, 0.0, sum(group.total_us for group in groups) * comparison.scale)
+        for groups in _alike(second[place] for place in comparison.only_second)
     )
     return (*paired, *new, *vanished)
+
+
+def _alike(groups: Iterable[CallGroup]) -> Iterator[tuple[CallGroup, ...]]:
+    """Yield the groups of one op with equal arguments together, whatever their modules, as in pairs."""
+    found: dict[tuple[str | None, ...], list[CallGroup]] = {}
+    for group in groups:
+        key = (group.direction, group.variant, group.name, group.arguments)
+        found.setdefault(key, []).append(group)
+    return map(tuple, found.values())
 
 
 def times_ms(subject: Subject) -> tuple[float | None, float | None]:
