@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from commands import analyze_against_pandas, report_against_papermill
+from compare import comparing_against_reading
 from measure import Outcome, environment_note
 from normscope.params import make_params
 from normscope.report.source import trace_to_run
@@ -42,6 +43,7 @@ def _outcomes(folder: Path) -> Iterator[Outcome]:
     for trace in measured_traces(sample):
         yield core_against_decoding(trace, folder)
         yield analyze_against_decoding_and_pandas(trace, folder)
+    yield comparing_against_reading(folder, sample)
     yield graph_grows_linearly(folder)
     yield nesting_grows_linearly(folder)
     yield from large_trace(folder)

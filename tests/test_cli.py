@@ -45,11 +45,24 @@ def test_help_fits_a_screen_and_lists_every_command(tmp_path: Path) -> None:
     done = run("--help", cwd=tmp_path)
     assert done.returncode == 0
     assert done.stdout.count("\n") <= 24
-    for command in ("report", "analyze", "coverage", "findings", "validate", "sample", "completion"):
+    for command in (
+        "report",
+        "analyze",
+        "baseline",
+        "check",
+        "compare",
+        "coverage",
+        "findings",
+        "validate",
+        "sample",
+        "completion",
+    ):
         assert f"\n│ {command} " in done.stdout
 
 
-@pytest.mark.parametrize("command", ["report", "analyze", "coverage", "findings", "validate", "sample"])
+@pytest.mark.parametrize(
+    "command", ["report", "analyze", "baseline", "check", "coverage", "findings", "validate", "sample"]
+)
 def test_help_of_a_command_fits_a_screen_and_gives_types(command: str, tmp_path: Path) -> None:
     done = run(command, "--help", cwd=tmp_path)
     assert done.returncode == 0

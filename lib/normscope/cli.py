@@ -34,8 +34,8 @@ app = App(
     help="Find GPU normalization layers that waste time, say why, and what to do.",
     version=__version__,
     help_epilogue=(
-        "Exit codes: 0 ok · 1 analysis · 2 usage · 3 input · 4 no normalization · 5 notebook · "
-        "6 timeout or dead kernel · 7 export · 8 findings · 9 no GPU activity"
+        "Exit codes: 0 ok · 1 analysis · 2 usage · 3 input · 4 no norms · 5 notebook · "
+        "6 timeout or dead kernel · 7 export · 8 findings · 9 no GPU activity · 10 breach"
     ),
     help_format="plaintext",
     suppress_keyboard_interrupt=False,
@@ -162,7 +162,7 @@ def analyze(
     options: RunOptions,
     given: TraceOptions = NOTHING_GIVEN,
 ) -> None:
-    """Compute the metrics of a run: category_data/CATEGORY_metrics.json.
+    """Compute the metrics of a run: CATEGORY_metrics.json.
 
     Parameters
     ----------
@@ -235,8 +235,70 @@ def coverage(
 
 
 @app.command
+def baseline(
+    input: Annotated[str, Parameter(name="INPUT")],  # noqa: A002 - the name in the help
+    file: Path,
+    /,
+    *,
+    given: TraceOptions = NOTHING_GIVEN,
+) -> None:
+    """Write what `check` compares with: a small JSON file to commit.
+
+    Parameters
+    ----------
+    input
+        Profiler trace, - or `sample`, run directory, report folder, or another baseline.
+    file
+        File to write, such as norms.json.
+    """
+    commands.baseline(_hyphen(input) or _STDIN, file, given.given())
+
+
+@app.command
+def check(  # noqa: PLR0913 - one argument per option of the command
+    result: Annotated[str, Parameter(name="RESULT")],
+    /,
+    *,
+    baseline: str,
+    limits: Path,
+    json: Path | None = None,
+    junit: Path | None = None,
+    markdown: Path | None = None,
+    allow_other_gpu: Annotated[bool, Parameter(negative="")] = False,
+    given: TraceOptions = NOTHING_GIVEN,
+) -> None:
+    """Compare a result with a baseline; exit with 10 beyond a limit.
+
+    Parameters
+    ----------
+    result
+        Profiler trace, - or `sample`, run directory, report folder, or baseline.
+    baseline
+        What to compare with: a file of `normscope baseline`, or whatever RESULT may be.
+    limits
+        Limits, a TOML file: see docs/limits.md.
+    json
+        Write the verdict as JSON.
+    junit
+        Write it as JUnit XML, for a build server.
+    markdown
+        Write it as Markdown, for a comment on a pull request.
+    allow_other_gpu
+        Compare although the baseline is of another GPU.
+    """
+    outputs = {"json": json, "junit": junit, "markdown": markdown}
+    commands.check(
+        (_hyphen(result) or _STDIN, _hyphen(baseline) or _STDIN),
+        limits,
+        {name: path for name, path in outputs.items() if path is not None},
+        given.given(),
+        allow_other_gpu=allow_other_gpu,
+    )
+
+
+@app.command
 def findings(options: RunOptions) -> None:
-    """Compute the metrics and write the findings: category_findings/CATEGORY_findings.md."""
+    """Compute the metrics and write CATEGORY_findings.md."""
     commands.findings(options)
 
 
@@ -278,7 +340,7 @@ def validate(
 
 @app.command
 def sample(file: Path = Path("simulated_step.json.gz"), /) -> None:
-    """Write the bundled simulated profiler trace, to see what an input looks like.
+    """Write the bundled simulated trace, to see what an input is.
 
     Parameters
     ----------

@@ -4,7 +4,7 @@ Heavy modules are reached through the package's lazy names, so that ``analyze`` 
 """
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -12,14 +12,23 @@ from typing import TYPE_CHECKING, Any
 import normscope
 from normscope.analysis.models import CategoryMetrics, ErrorMetrics, Metrics
 from normscope.analysis.write import write_metrics
-from normscope.errors import ExportError, InvalidFindingsError, NoNormsError, NormscopeError, UsageError
+from normscope.errors import (
+    BreachError,
+    ExportError,
+    InvalidFindingsError,
+    NoNormsError,
+    NormscopeError,
+    UsageError,
+)
 from normscope.escape import MISSING, printable
 from normscope.files import write_atomically
 from normscope.inputs.rundir import category_paths, default_scope, find_categories, unknown_categories
 
 if TYPE_CHECKING:
     from normscope.cli import RunOptions
+    from normscope.compare.models import Side
     from normscope.compare.sides import SideSource
+    from normscope.compare.verdict import Verdict
     from normscope.tracerun.summary import TraceSummary
 
 USUAL_CATEGORIES = ("norm_fwd", "norm_bwd")
@@ -129,6 +138,69 @@ def gpus() -> None:
         figures = [f"{figure.value:,.0f}" if figure else MISSING for figure in (peak, best)]
         _say(f"{gpu.key:<22} {gpu.name:<42} {figures[0]:>9} {figures[1]:>10}")
     _say("Peak: the vendor's datasheet. Achievable: the best published measurement. Both in GB/s, 1e9 bytes.")
+
+
+def baseline(source: str, file: Path, choice: dict[str, str]) -> None:
+    """Write what later results are compared with."""
+    from normscope.compare.baseline import encode_baseline  # noqa: PLC0415 - as above
+
+    (side,) = _sides([source], choice)
+    write_atomically(file, encode_baseline(side))
+    _say(str(file))
+
+
+def check(
+    sources: tuple[str, str],
+    limits_file: Path,
+    outputs: Mapping[str, Path],
+    choice: dict[str, str],
+    *,
+    allow_other_gpu: bool,
+) -> None:
+    """Hold a result against a baseline: the two sources; ``outputs`` says which files to write where."""
+    from normscope.compare import gate, gate_output  # noqa: PLC0415 - as above
+    from normscope.compare.limits import read_limits  # noqa: PLC0415 - as above
+    from normscope.compare.pairing import compare_sides  # noqa: PLC0415 - as above
+    from normscope.compare.verdict import encode_verdict  # noqa: PLC0415 - as above
+
+    limits = read_limits(limits_file)
+    result, base = _sides(sources, choice)
+    if not allow_other_gpu:
+        gate.require_same_gpu(result, base)
+    verdict = gate.check(compare_sides(result, base), limits)
+    write_as: dict[str, Callable[[Verdict], bytes]] = {
+        "json": encode_verdict,
+        "junit": gate_output.junit_xml,
+        "markdown": lambda each: gate_output.markdown_summary(each).encode(),
+    }
+    for name, path in outputs.items():
+        write_atomically(path, write_as[name](verdict))
+    for line in gate_output.text_lines(verdict):
+        _say(line)
+    if verdict.outcome == "breached":
+        count = len(verdict.of("breached"))
+        message = f"{count} of {len(verdict.checks)} checks breached; the table lists breaches first"
+        raise BreachError(message)
+
+
+def _sides(sources: Sequence[str], choice: dict[str, str]) -> "list[Side]":
+    """Read what is compared; ``choice`` is for those that are traces, whose run directories aren't kept."""
+    from normscope.compare.sides import read_side, reads_as_trace  # noqa: PLC0415 - as above
+    from normscope.params import STDIN  # noqa: PLC0415 - as above
+    from normscope.progress import shown_bytes  # noqa: PLC0415 - as above
+
+    traces = [reads_as_trace(source) for source in sources]
+    if not any(traces):
+        _refuse_choice(choice)
+    if list(sources).count(STDIN) > 1:
+        message = "standard input can be read only once; give the result or the baseline as a file"
+        raise UsageError(message)
+    sides = []
+    for source, is_trace in zip(sources, traces, strict=True):
+        with TemporaryDirectory(prefix="normscope-") as folder, shown_bytes() as on_progress:
+            own = choice if is_trace else {}
+            sides.append(read_side(source, folder=Path(folder), choice=own, on_progress=on_progress)[0])
+    return sides
 
 
 def findings(options: "RunOptions") -> None:

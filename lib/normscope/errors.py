@@ -10,7 +10,8 @@
     ├── KernelError           6  a cell timed out, or the kernel died or didn't start
     ├── ExportError           7  the HTML or the results could not be written
     ├── InvalidFindingsError  8  a findings file breaks its contract
-    └── NoGpuActivityError    9  the trace holds nothing that ran on a GPU
+    ├── NoGpuActivityError    9  the trace holds nothing that ran on a GPU
+    └── BreachError          10  a limit of the gate is breached
 
 A message is one sentence or two: what is wrong, where, and what to do next. It is shown to the user as it
 is, so it holds no traceback and no markup.
@@ -69,3 +70,9 @@ class NoGpuActivityError(NormscopeError):
     """The trace holds nothing that ran on a GPU."""
 
     exit_code = 9
+
+
+class BreachError(NormscopeError):
+    """A limit of the gate is breached."""
+
+    exit_code = 10

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from math import inf
+from math import fsum, inf
 from pathlib import Path
 
 import msgspec
@@ -12,6 +12,7 @@ from msgspec import UNSET
 from normscope.analysis.analyze import analyze_category
 from normscope.analysis.call_times import CallTimes
 from normscope.analysis.models import CategoryMetrics, ErrorMetrics, Metrics, Operation
+from normscope.compare.baseline import decode_baseline
 from normscope.compare.models import CallGroup, Side, SideKind
 from normscope.compare.statistics import sample_of
 from normscope.compare.versions import check_version, read_versioned
@@ -185,7 +186,7 @@ def _from_file(path: Path) -> SideSource:
         message = f"{path} can't be read ({error.strerror}); check the path and its permissions"
         raise InputError(message) from None
     if path.name != RESULTS_FILE and _is_baseline(data):
-        return SideSource(side=read_versioned(data, Side, what="baseline", where=path.name))
+        return SideSource(side=decode_baseline(data, path.name))
     results = read_versioned(data, ReportResults, what="results of a report", where=path.name)
     if not results.complete:
         message = f"{path}: the report was not finished; make it again"
@@ -329,7 +330,7 @@ def _by_module(whole: CallGroup, calls: CallTimes) -> Iterable[tuple[CallGroup, 
             whole,
             module=module,
             count=len(own),
-            total_us=sample.mean_us * sample.count,
+            total_us=fsum(sample.times_us),
             times_us=sample.times_us,
             mean_us=sample.mean_us,
             std_us=sample.std_us,

@@ -159,7 +159,7 @@ def _worth(comparison: Comparison) -> Iterator[str]:
     unknown = [pair for pair in comparison.pairs if pair.significance is None]
     if real:
         tests = listed(sorted({significance.test for _, significance in tested}))
-        yield f"More than the spread of the calls explains ({tests}, p < 0.05 by Holm, medium effect or more):"
+        yield f"More than the spread of the calls explains ({tests}, Holm's p < 0.05, effect not small):"
         yield from _indented([_difference(pair, comparison) for pair in _largest_first(real)])
     if quiet:
         yield f"Within the noise of the calls: {_apart(quiet)}."
@@ -191,8 +191,8 @@ def _conditions(comparison: Comparison) -> Iterator[str]:
         )
     if comparison.normalized == "per call":
         yield (
-            "Compared per call: the numbers of calls differ and not both sides mark steps; trace 2's times are "
-            "scaled to as many calls."
+            "Compared per call: the numbers of calls differ and not both sides mark steps; trace 2's times "
+            "are scaled to as many calls."
         )
     if first.gpu and second.gpu and first.gpu != second.gpu:
         yield f"The GPUs differ: trace 1 ran on {first.gpu}, trace 2 on {second.gpu}."

@@ -155,7 +155,7 @@ def _by_partner(
 def _by_calls(
     comparison: Comparison, pair: Pair, rows: Sequence[Sequence[int]]
 ) -> tuple[list[float], list[int]]:
-    """Calls of side 2 stay whole, and none gets lost."""
+    """Divide by the calls of side 1; those of side 2 stay whole, and none gets lost."""
     counts1 = [sum(comparison.first.groups[i].count for i in row) for row in rows]
     calls1 = sum(counts1)
     calls2 = sum(comparison.second.groups[i].count for i in pair.second)

@@ -2,13 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-from normscope.escape import MISSING, shorten
+from normscope.escape import MISSING
+from normscope.text_table import text_table
 from normscope.tracerun.coverage import TITLES, UPPER_BOUND, Coverage, Group, GroupName
 from normscope.tracerun.examine import Examined
 from normscope.tracerun.found import EVIDENCE, HOW_TO_ADD_ROWS, FiredRow, fired_rows
-
-_WIDEST_CELL = 72
-_GAP = "  "
 
 
 def coverage_text(label: str, found: Examined) -> Iterator[str]:
@@ -16,7 +14,7 @@ def coverage_text(label: str, found: Examined) -> Iterator[str]:
     covered = found.coverage
     yield f"All kernel time of {label}"
     yield ""
-    yield from _table(
+    yield from text_table(
         ("group", "kernels", "time (ms)", "share (%)"),
         [
             *(_cells(_title(name, group), group.count, group.us, covered) for name, group in covered.groups),
@@ -51,7 +49,7 @@ def _rows(rows: Sequence[FiredRow]) -> Iterator[str]:
     yield ""
     yield "How the norms were found, by the rows of the catalog"
     yield ""
-    yield from _table(
+    yield from text_table(
         ("row", "library", "variant", "direction", "found by", "calls", "time (ms)", "evidence"),
         [
             (
@@ -67,15 +65,3 @@ def _rows(rows: Sequence[FiredRow]) -> Iterator[str]:
         yield f"{EVIDENCE['unverified'].capitalize()}."
     yield ""
     yield HOW_TO_ADD_ROWS
-
-
-def _table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]], numeric: Sequence[int]) -> Iterator[str]:
-    """Yield the lines of a table whose columns are as wide as they have to be."""
-    lines = [tuple(shorten(cell, _WIDEST_CELL) for cell in cells) for cells in (header, *rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for cells in lines:
-        padded = (
-            cell.rjust(width) if place in numeric else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(cells, widths, strict=True))
-        )
-        yield _GAP.join(padded).rstrip()
