@@ -1,6 +1,8 @@
 """``normscope compare`` as a user runs it, and what it says."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -78,7 +80,7 @@ def test_every_kind_of_line_is_said() -> None:
         "  aten::rms_norm (4,768) bf16: 2 calls, 14 µs",
         "Only in trace 2, 9 µs as recorded:",
         "  aten::layer_norm (1,768) bf16: 163 µs against 81 µs (100% slower)",
-        "Too few calls to tell from noise: 1 operation, 1 µs apart.",
+        "Not to be told from noise, for too few calls or unlike work: 1 operation, 1 µs apart.",
         "The GPUs differ: trace 1 ran on Another GPU, trace 2 on A GPU.",
         "Compared per step: trace 1 has 2 steps, trace 2 1; trace 2's times are scaled to as many.",
     ):
@@ -169,3 +171,24 @@ def test_names_that_would_drive_a_terminal_are_harmless(tmp_path: Path) -> None:
     done = run("compare", "run", "other", "--out", "out", "--no-report", cwd=tmp_path)
     assert done.returncode == 0
     assert not {"\x1b", "\x07"}.intersection(done.stdout)
+
+
+def test_a_comparison_loads_nothing_that_is_slow_to_import(traces: tuple[Path, Path], tmp_path: Path) -> None:
+    program = """
+import sys
+from normscope.cli import main
+try:
+    main(sys.argv[1:])
+except SystemExit:
+    pass
+slow = {"pandas", "numpy", "matplotlib", "papermill", "nbconvert"}
+print(sorted(slow.intersection(module.split(".")[0] for module in sys.modules)))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, "compare", *map(str, traces), "--out", "out", "--no-report"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "[]"

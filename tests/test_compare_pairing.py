@@ -201,6 +201,7 @@ def test_a_side_without_module_and_arguments_pairs_with_one_that_has_them() -> N
     bare = group(*[9.0] * 6, module="", arguments=None, kernels=())
     found = compare_sides(side(*layers(3)), side(bare))
     assert [(p.first, p.second, p.paired_by) for p in found.pairs] == [((0, 1, 2), (0,), "variant")]
+    assert found.pairs[0].significance is None
 
 
 def test_what_has_other_arguments_and_another_module_has_no_partner() -> None:

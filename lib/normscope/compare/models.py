@@ -143,7 +143,7 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
     delta_us
         Side 2 minus side 1: negative where side 1 is slower.
     significance
-        None where the spread isn't known, as with single calls.
+        None where the spread isn't known, as with single calls, or where only the variant is the same.
     """
 
     first: tuple[int, ...]

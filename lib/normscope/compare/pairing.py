@@ -61,7 +61,9 @@ def compare_sides(first: Side, second: Side) -> Comparison:
         ([first.groups[i] for i in match.first], [second.groups[i] for i in match.second]) for match in merged
     ]
     per_call = not scaling.are_known and any(_calls(own) != _calls(other) for own, other in sides)
-    worth = judged([_difference(own, other) for own, other in sides])
+    worth = judged(
+        [_difference(match, own, other) for match, (own, other) in zip(merged, sides, strict=True)]
+    )
     paired1 = {place for match in merged for place in match.first}
     paired2 = {place for match in merged for place in match.second}
     scale = scaling.steps1 / scaling.steps2
@@ -238,7 +240,10 @@ def total_us(groups: Iterable[CallGroup]) -> float:
     return math.fsum(group.total_us for group in groups if math.isfinite(group.total_us))
 
 
-def _difference(own: Groups, other: Groups) -> Difference | None:
+def _difference(match: _Match, own: Groups, other: Groups) -> Difference | None:
+    """Return what a test says, where a call of both sides may be the same work: by variant alone it isn't."""
+    if match.paired_by == "variant":
+        return None
     return difference(pooled([_sample(group) for group in own]), pooled([_sample(group) for group in other]))
 
 

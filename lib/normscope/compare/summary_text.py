@@ -164,7 +164,7 @@ def _worth(comparison: Comparison) -> Iterator[str]:
     if quiet:
         yield f"Within the noise of the calls: {_apart(quiet)}."
     if unknown:
-        yield f"Too few calls to tell from noise: {_apart(unknown)}."
+        yield f"Not to be told from noise, for too few calls or unlike work: {_apart(unknown)}."
 
 
 def _apart(pairs: Sequence[Pair]) -> str:
