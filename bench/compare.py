@@ -4,9 +4,9 @@ from pathlib import Path
 
 from measure import Outcome, call_seconds, measure_in_turn, show_seconds
 from normscope.analysis.analyze import analyze_category
+from normscope.compare.answer import spoken
 from normscope.compare.pairing import compare_sides
 from normscope.compare.sides import read_source
-from normscope.compare.summary_text import comparison_lines
 from normscope.compare.write import write_comparison
 from normscope.findings.render import render_findings
 from normscope.tracerun.write import write_trace_run
@@ -27,7 +27,7 @@ def comparing_against_reading(folder: Path, sample: Path) -> Outcome:
         comparison = compare_sides(own.side, other.side)
         for category in write_comparison(own, comparison, folder / "compared"):
             render_findings(analyze_category(folder / "compared", category, "comparative"))
-        list(comparison_lines(comparison))
+        list(spoken(comparison))
 
     def read() -> None:
         write_trace_run(first, folder / "own", label=first.name)

@@ -9,91 +9,10 @@ import msgspec
 import pytest
 
 from normscope.compare.models import Comparison
-from normscope.compare.pairing import compare_sides
-from normscope.compare.summary_text import answer, comparison_lines
-from pairing_inputs import group, side
 from runs import row, write_run
 from test_cli import is_one_sentence, run
 from test_compare_sides import layer_norm_calls
 from trace_inputs import as_json, kernel, launch, op
-
-
-def shape(size: int) -> str:
-    return f"({size},768) bf16"
-
-
-def test_the_answer_says_how_much_how_many_percent_and_where() -> None:
-    first = side(
-        *(group(*[time] * 10, arguments=shape(i)) for i, time in enumerate([300.0, 200.0, 50.0, 50.0]))
-    )
-    second = side(
-        *(group(*[time] * 10, arguments=shape(i)) for i, time in enumerate([200.0, 155.0, 48.0, 47.0]))
-    )
-    # 6 ms against 4.5 ms: a third of trace 2's time; 1000 + 450 of the 1500 µs lie in two shapes.
-    expected = "Trace 1 spends 1.5 ms more in LayerNorm (33% slower); two shapes carry 97% of it."
-    assert answer(compare_sides(first, second)) == expected
-    assert answer(compare_sides(second, first)) == (
-        "Trace 1 spends 1.5 ms less in LayerNorm (25% faster); two shapes carry 97% of it."
-    )
-
-
-def test_the_answer_where_nothing_differs() -> None:
-    same = side(group(1000.0))
-    assert answer(compare_sides(same, same)) == "Both traces spend 1 ms in LayerNorm."
-
-
-def test_the_answer_with_several_variants_speaks_of_normalization() -> None:
-    first = side(group(1000.0), group(1000.0, variant="RMSNorm"))
-    found = compare_sides(first, side(group(1000.0), group(500.0, variant="RMSNorm")))
-    assert answer(found) == (
-        "Trace 1 spends 500 µs more in normalization (33% slower); one shape carries all of it."
-    )
-
-
-def test_the_answer_counts_what_only_one_side_has() -> None:
-    found = compare_sides(side(group(1000.0), group(500.0, variant="RMSNorm")), side(group(1000.0)))
-    assert answer(found).startswith("Trace 1 spends 500 µs more in normalization (50% slower)")
-
-
-def test_every_kind_of_line_is_said() -> None:
-    spread = [0.1 * i for i in range(8)]
-    first = side(
-        group(*[20.0 + s for s in spread], arguments=shape(1)),
-        group(*[30.0 + s for s in spread], arguments=shape(2)),
-        group(5.0, arguments=shape(3)),
-        group(7.0, 7.0, variant="RMSNorm", name="aten::rms_norm", arguments=shape(4)),
-        steps=2,
-    )
-    second = side(
-        group(*[10.0 + s for s in spread[:4]], arguments=shape(1)),
-        group(*[30.05 + s for s in spread[::2]], arguments=shape(2)),
-        group(3.0, arguments=shape(3)),
-        group(9.0, direction="backward", name="aten::native_layer_norm_backward", arguments=shape(1)),
-        steps=1,
-    )
-    second = msgspec.structs.replace(second, gpu="A GPU")
-    lines = list(comparison_lines(compare_sides(msgspec.structs.replace(first, gpu="Another GPU"), second)))
-    # Per step: trace 2's 40.6 + 121.4 + 3 µs are twice that.
-    assert lines[1] == "LayerNorm forward: 411 µs in trace 1, 330 µs in trace 2 (24% slower), 17 and 9 calls."
-    for line in (
-        "Only in trace 1, 14 µs as recorded:",
-        "  aten::rms_norm (4,768) bf16: 2 calls, 14 µs",
-        "Only in trace 2, 9 µs as recorded:",
-        "  aten::layer_norm (1,768) bf16: 163 µs against 81 µs (100% slower)",
-        "Not to be told from noise, for too few calls or unlike work: 1 operation, 1 µs apart.",
-        "The GPUs differ: trace 1 ran on Another GPU, trace 2 on A GPU.",
-        "Compared per step: trace 1 has 2 steps, trace 2 1; trace 2's times are scaled to as many.",
-    ):
-        assert line in lines
-    assert any(
-        line.startswith("More than the spread of the calls explains (Mann-Whitney U") for line in lines
-    )
-    assert any(line.startswith("Within the noise of the calls: 1 operation") for line in lines)
-
-
-def test_per_call_is_said() -> None:
-    lines = list(comparison_lines(compare_sides(side(group(1.0)), side(group(1.0, 1.0)))))
-    assert any(line.startswith("Compared per call") for line in lines)
 
 
 @pytest.fixture
@@ -111,23 +30,32 @@ def test_two_traces_are_compared_and_the_answer_comes_first(
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     # Eight calls of 40.35 µs on average against 20.35 µs.
-    assert lines[0] == "Trace 1 spends 160 µs more in LayerNorm (98% slower)."
-    assert str(tmp_path / "out" / "category_findings" / "norm_fwd_findings.md").endswith(lines[-1])
-    metrics = json.loads((tmp_path / "out" / "category_data" / "norm_fwd_metrics.json").read_text())
+    assert lines[0].startswith("Trace 1 spends 160 µs more in LayerNorm, 98% slower; ")
+    assert str(tmp_path / "out" / "run" / "category_findings" / "norm_fwd_findings.md").endswith(lines[-1])
+    metrics = json.loads((tmp_path / "out" / "run" / "category_data" / "norm_fwd_metrics.json").read_text())
     assert metrics["comparison_scope"] == "comparative"
     assert metrics["operations"][0]["difference_ms"] == -0.16
     comparison = msgspec.json.decode(
-        (tmp_path / "out" / "category_data" / "comparison.json").read_bytes(), type=Comparison
+        (tmp_path / "out" / "run" / "category_data" / "comparison.json").read_bytes(), type=Comparison
     )
     assert (comparison.first.label, comparison.second.label) == ("old", "new")
     assert comparison.first.gpu == "NVIDIA H100 SXM5 80GB"
-    assert str(tmp_path) not in (tmp_path / "out" / "category_data" / "comparison.json").read_text()
+    assert str(tmp_path) not in (tmp_path / "out" / "run" / "category_data" / "comparison.json").read_text()
 
 
 def test_the_same_input_twice_is_fine(tmp_path: Path) -> None:
     done = run("compare", "sample", "sample", "--out", "out", "--no-report", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("Both traces spend ")
+    assert done.stdout.startswith("No difference beyond the noise: normalization takes ")
+
+
+def test_the_report_lies_beside_the_run_directory(traces: tuple[Path, Path], tmp_path: Path) -> None:
+    done = run("compare", *traces, "--out", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    page = tmp_path / "out" / "report" / "report.html"
+    assert done.stdout.splitlines()[-1] == str(page.relative_to(tmp_path))
+    assert "Trace 1 spends 160 µs more in LayerNorm" in page.read_text("utf-8")
+    assert (tmp_path / "out" / "run" / "category_data" / "comparison.json").is_file()
 
 
 @pytest.mark.parametrize(

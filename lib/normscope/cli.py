@@ -194,7 +194,7 @@ def compare(  # noqa: PLR0913 - one argument per option of the command
     second
         The same; the two may be of different kinds.
     out
-        Folder of the comparison: a run directory of the comparative scope.
+        Folder of the comparison: `run` in it is the run directory, `report` the report.
     gpu1
         GPU of trace 1 where that doesn't tell it: a key of `normscope gpus`.
     gpu2
@@ -210,7 +210,7 @@ def compare(  # noqa: PLR0913 - one argument per option of the command
     choices = ({"gpu": gpu1} if gpu1 else {}, {"gpu": gpu2} if gpu2 else {})
     given = {"peaks": peaks, "catalog": catalog}
     shared = {name: str(value) for name, value in given.items() if value is not None}
-    options = RunOptions(output_dir=out, comparison_scope="comparative")
+    options = RunOptions(output_dir=out / "run", comparison_scope="comparative")
     commands.compare(sources, options, choices, shared, with_report=report)
 
 

@@ -88,8 +88,8 @@ def compare(
 
     ``choices`` is what is said about the GPU of each, ``shared`` what is said about both traces.
     """
-    from normscope.compare.pairing import compare_sides  # noqa: PLC0415 - only comparisons need it
-    from normscope.compare.summary_text import comparison_lines  # noqa: PLC0415 - as above
+    from normscope.compare.answer import spoken  # noqa: PLC0415 - only comparisons need it
+    from normscope.compare.pairing import compare_sides  # noqa: PLC0415 - as above
     from normscope.compare.write import write_comparison  # noqa: PLC0415 - as above
 
     _check_sources(sources, options.output_dir, shared)
@@ -97,14 +97,25 @@ def compare(
         sides = _read_sources(sources, choices, shared, Path(made))
         comparison = compare_sides(*(found.side for found in sides))
         categories = write_comparison(sides[0], comparison, options.output_dir)
-    for line in comparison_lines(comparison):
+    for line in spoken(comparison):
         _say(line)
     for number, found in enumerate(sides, start=1):
         for line in _trace_notes_of(found):
             _say(f"Trace {number}: {line}")
     _finish([_with_findings(options, category) for category in categories], _failed)
     if with_report:
-        pass  # lead: wire the report
+        _report_on(options.output_dir, options.output_dir.parent / "report")
+
+
+def _report_on(run_dir: Path, out_dir: Path) -> None:
+    """Make the report of a comparison that was just written."""
+    from normscope.progress import shown_steps  # noqa: PLC0415 - which only reports need
+
+    with shown_steps() as on_step:
+        built = normscope.build_report(run_dir, out_dir, comparison_scope="comparative", on_step=on_step)
+    for warning in built.warnings:
+        _warn(warning)
+    _say(str(built.html))
 
 
 def coverage(trace: str, choice: dict[str, str], *, as_json: bool) -> None:
@@ -268,7 +279,7 @@ def _trace_to_run(trace: str, folder: Path, choice: dict[str, str]) -> "TraceSum
     return summary
 
 
-def _check_sources(sources: tuple[str, str], folder: Path, shared: dict[str, str]) -> None:
+def _check_sources(sources: tuple[str, str], run_dir: Path, shared: dict[str, str]) -> None:
     from normscope.compare.sides import reads_as_trace  # noqa: PLC0415 - only comparisons need it
     from normscope.params import STDIN  # noqa: PLC0415 - as above
 
@@ -276,7 +287,7 @@ def _check_sources(sources: tuple[str, str], folder: Path, shared: dict[str, str
         message = "standard input can be read once; give one of the traces as a file"
         raise UsageError(message)
     for source in sources:
-        if Path(source).is_dir() and Path(source).resolve() == folder.resolve():
+        if Path(source).is_dir() and Path(source).resolve() in (run_dir.resolve(), run_dir.parent.resolve()):
             message = f"--out is {source} itself, which stays as it is; choose another folder"
             raise UsageError(message)
     if not any(map(reads_as_trace, sources)):

@@ -3,7 +3,7 @@
 The texts hold names as the input has them: whoever shows them escapes them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import fsum
 
 from normscope.analysis.models import exceeds_end_to_end
@@ -49,6 +49,14 @@ def sentences(comparison: Comparison) -> tuple[tuple[str, str], ...]:
     found = overview(comparison)
     told = ((topic, tell(found)) for topic, tell in _TOPICS)
     return tuple((topic, text) for topic, text in told if text)
+
+
+def spoken(comparison: Comparison) -> Iterator[str]:
+    """Yield all of it a line each, the headline first, as the command line prints it."""
+    yield f"{headline(comparison)}."
+    yield totals(comparison)
+    for topic, text in sentences(comparison):
+        yield f"{topic}: {text}"
 
 
 def _headline(found: Overview) -> str:
