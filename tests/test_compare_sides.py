@@ -10,7 +10,7 @@ import pytest
 
 from normscope.compare.models import Side
 from normscope.compare.pairing import compare_sides
-from normscope.compare.sides import SideSource, read_side, read_source, reads_as_trace
+from normscope.compare.sides import SideSource, read_source, reads_as_trace
 from normscope.errors import InputError, NoGpuActivityError, NoNormsError, UsageError
 from normscope.report.results import Report, collect_results, encode_results
 from normscope.report.trace_data import read_trace_files
@@ -73,12 +73,6 @@ def test_the_calls_of_a_trace_are_apart_by_module(traced: SideSource) -> None:
     assert first.bytes_moved_per_call is not None
     assert first.bytes_moved_per_call >= 2 * 8 * 128 * 1024 * 2 + 2 * 1024 * 2
     assert found.coverage_us == {"explicit": 96.0}
-
-
-def test_read_side_returns_the_side_and_the_run_directory(trace: Path, tmp_path: Path) -> None:
-    found, folder = read_side(trace, folder=tmp_path / "run")
-    assert folder == tmp_path / "run"
-    assert len(found.groups) == 2
 
 
 def test_the_run_directory_of_a_trace_is_the_same_side(traced: SideSource, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ Heavy modules are reached through the package's lazy names, so that ``analyze`` 
 """
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -92,7 +92,7 @@ def compare(
     from normscope.compare.pairing import compare_sides  # noqa: PLC0415 - as above
     from normscope.compare.write import write_comparison  # noqa: PLC0415 - as above
 
-    _check_sources(sources, options.output_dir, shared)
+    _refuse_overwriting(sources, options.output_dir)
     with TemporaryDirectory(prefix="normscope-") as made:
         sides = _read_sources(sources, choices, shared, Path(made))
         comparison = compare_sides(*(found.side for found in sides))
@@ -195,23 +195,9 @@ def check(
 
 
 def _sides(sources: Sequence[str], choice: dict[str, str]) -> "list[Side]":
-    """Read what is compared; ``choice`` is for those that are traces, whose run directories aren't kept."""
-    from normscope.compare.sides import read_side, reads_as_trace  # noqa: PLC0415 - as above
-    from normscope.params import STDIN  # noqa: PLC0415 - as above
-    from normscope.progress import shown_bytes  # noqa: PLC0415 - as above
-
-    traces = [reads_as_trace(source) for source in sources]
-    if not any(traces):
-        _refuse_choice(choice)
-    if list(sources).count(STDIN) > 1:
-        message = "standard input can be read only once; give the result or the baseline as a file"
-        raise UsageError(message)
-    sides = []
-    for source, is_trace in zip(sources, traces, strict=True):
-        with TemporaryDirectory(prefix="normscope-") as folder, shown_bytes() as on_progress:
-            own = choice if is_trace else {}
-            sides.append(read_side(source, folder=Path(folder), choice=own, on_progress=on_progress)[0])
-    return sides
+    """Read what is compared; the run directories of traces aren't kept."""
+    with TemporaryDirectory(prefix="normscope-") as folder:
+        return [found.side for found in _read_sources(sources, [{}] * len(sources), choice, Path(folder))]
 
 
 def findings(options: "RunOptions") -> None:
@@ -279,38 +265,36 @@ def _trace_to_run(trace: str, folder: Path, choice: dict[str, str]) -> "TraceSum
     return summary
 
 
-def _check_sources(sources: tuple[str, str], run_dir: Path, shared: dict[str, str]) -> None:
-    from normscope.compare.sides import reads_as_trace  # noqa: PLC0415 - only comparisons need it
-    from normscope.params import STDIN  # noqa: PLC0415 - as above
-
-    if sources == (STDIN, STDIN):
-        message = "standard input can be read once; give one of the traces as a file"
-        raise UsageError(message)
+def _refuse_overwriting(sources: Iterable[str], run_dir: Path) -> None:
+    """Refuse to write the comparison over one of its sides."""
+    taken = (run_dir.resolve(), run_dir.parent.resolve())
     for source in sources:
-        if Path(source).is_dir() and Path(source).resolve() in (run_dir.resolve(), run_dir.parent.resolve()):
+        if Path(source).is_dir() and Path(source).resolve() in taken:
             message = f"--out is {source} itself, which stays as it is; choose another folder"
             raise UsageError(message)
-    if not any(map(reads_as_trace, sources)):
-        _refuse_choice(shared)
 
 
 def _read_sources(
-    sources: tuple[str, str],
-    choices: tuple[dict[str, str], dict[str, str]],
-    shared: dict[str, str],
-    folder: Path,
-) -> "tuple[SideSource, SideSource]":
-    """Read both sides; traces become run directories in ``folder``."""
-    from normscope.compare.sides import read_source, reads_as_trace  # noqa: PLC0415 - as above
+    sources: Sequence[str], choices: Sequence[dict[str, str]], shared: dict[str, str], folder: Path
+) -> "list[SideSource]":
+    """Read each side; traces become run directories in ``folder``, and only they take what is ``shared``."""
+    from normscope.compare.sides import read_source, reads_as_trace  # noqa: PLC0415 - only comparisons need it
+    from normscope.params import STDIN  # noqa: PLC0415 - as above
     from normscope.progress import shown_bytes  # noqa: PLC0415 - as above
 
-    def read(place: int) -> "SideSource":
-        source = sources[place]
-        choice = choices[place] | (shared if reads_as_trace(source) else {})
-        return read_source(source, folder=folder / str(place), choice=choice, on_progress=on_progress)
-
-    with shown_bytes() as on_progress:
-        return read(0), read(1)
+    if list(sources).count(STDIN) > 1:
+        message = "standard input can be read once; give all but one of the inputs as files"
+        raise UsageError(message)
+    traces = [reads_as_trace(source) for source in sources]
+    if not any(traces):
+        _refuse_choice(shared)
+    found = []
+    for place, (source, is_trace, own) in enumerate(zip(sources, traces, choices, strict=True)):
+        choice = own | (shared if is_trace else {})
+        with shown_bytes() as on_progress:
+            read = read_source(source, folder=folder / str(place), choice=choice, on_progress=on_progress)
+        found.append(read)
+    return found
 
 
 def _trace_notes_of(found: "SideSource") -> Iterator[str]:

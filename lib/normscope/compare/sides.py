@@ -64,18 +64,6 @@ class SideSource(msgspec.Struct, frozen=True, kw_only=True):
     summary: TraceSummary | None = None
 
 
-def read_side(
-    source: str | Path,
-    *,
-    folder: Path,
-    choice: Mapping[str, str] | None = None,
-    on_progress: Progress | None = None,
-) -> tuple[Side, Path | None]:
-    """Return a side, and the run directory that holds it; see `read_source`."""
-    found = read_source(source, folder=folder, choice=choice, on_progress=on_progress)
-    return found.side, found.run_dir
-
-
 def read_source(
     source: str | Path,
     *,
