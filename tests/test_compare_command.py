@@ -68,21 +68,23 @@ def test_the_report_lies_beside_the_run_directory(traces: tuple[Path, Path], tmp
         (("run", "old.json", "--gpu1", "h100_sxm"), 2, "gpu is for profiler traces"),
         (("run", "run", "--peaks", "achievable"), 2, "--peaks is for profiler traces"),
         (("old.json", "old.json", "--gpu2", "h1000"), 2, "no GPU has the key"),
-        (("old.json", "out"), 2, "--out is out itself"),
+        (("old.json", "out"), 2, "out lies in what --out writes"),
+        (("out/report/metrics.json", "old.json"), 2, "out/report/metrics.json lies in what --out writes"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(
     words: tuple[str, ...], code: int, message: str, traces: tuple[Path, Path], tmp_path: Path
 ) -> None:
     write_run(tmp_path / "run", [row()])
-    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "report").mkdir(parents=True)
+    (tmp_path / "out" / "report" / "metrics.json").write_text("{}")
     plain = [op("aten::mm", 100, 50), launch(1, 110), kernel(1, 200, 5.0, name="gemm")]
     (tmp_path / "plain.json").write_bytes(as_json(plain))
     done = run("compare", *words, "--out", "out", "--no-report", cwd=tmp_path)
     assert done.returncode == code
     assert is_one_sentence(done.stderr)
     assert message in done.stderr
-    assert list((tmp_path / "out").iterdir()) == []
+    assert [path.name for path in (tmp_path / "out").rglob("*")] == ["report", "metrics.json"]
 
 
 def test_what_both_traces_share_goes_to_the_one_that_is_a_trace(

@@ -163,13 +163,30 @@ def test_an_added_layer_among_renamed_ones_is_listed_too() -> None:
     assert (found.only_first, found.only_second) == ((), (3,))
 
 
-def test_doubled_calls_cost_twice_where_steps_are_known_and_the_same_where_not() -> None:
+def test_doubled_calls_cost_twice_where_steps_are_known_and_a_longer_recording_the_same() -> None:
     once, twice = group(10.0, 11.0), group(10.0, 11.0, 10.0, 11.0)
     found = compare_sides(side(once, steps=2), side(twice, steps=2))
     assert (found.normalized, found.pairs[0].time2_us) == ("as recorded", 42.0)
     found = compare_sides(side(once), side(twice))
-    assert (found.normalized, found.pairs[0].time2_us) == ("per call", 21.0)
-    assert found.scale == 1
+    assert (found.normalized, found.pairs[0].time2_us, found.scale) == ("per call", 21.0, 0.5)
+
+
+def test_without_steps_calls_that_double_in_one_operation_alone_cost_twice() -> None:
+    other = group(10.0, 11.0, arguments="(2,4) bf16", module="Net_0 > LayerNorm_1")
+    once, twice = group(10.0, 11.0), group(10.0, 11.0, 10.0, 11.0)
+    found = compare_sides(side(once, other), side(twice, other))
+    assert (found.normalized, found.scale) == ("as recorded", 1.0)
+    assert [pair.time2_us for pair in found.pairs] == [42.0, 21.0]
+
+
+def test_without_steps_an_end_to_end_time_that_stays_tells_doubled_calls_from_a_longer_recording() -> None:
+    once, twice = side(group(10.0, 11.0)), side(group(10.0, 11.0, 10.0, 11.0))
+
+    def lasting(of: Side, end_to_end_ms: float) -> Side:
+        return msgspec.structs.replace(of, end_to_end_ms=end_to_end_ms)
+
+    assert compare_sides(lasting(once, 1.0), lasting(twice, 1.02)).pairs[0].time2_us == 42.0
+    assert compare_sides(lasting(once, 1.0), lasting(twice, 2.0)).pairs[0].time2_us == 21.0
 
 
 def test_different_numbers_of_steps_are_scaled() -> None:

@@ -51,7 +51,7 @@ def test_it_is_of_what_is_slower_where_another_shape_is_faster() -> None:
         ),
         (
             (150, 100), None,
-            "Trace 1 spends 50 µs more in LayerNorm, 50% slower, real or not: too few calls for a test",
+            "Trace 1 spends 50 µs more in LayerNorm, 50% slower, real or not: no test applies",
         ),
         ((100, 100), None, "As fast: LayerNorm takes 100 µs in trace 1 and 100 µs in trace 2"),
         ((0, 0), None, "Trace 1 spends 0 µs in LayerNorm, trace 2 no time at all"),
@@ -118,9 +118,9 @@ def test_steps_scale_calls_and_times_of_trace_2() -> None:
     (only,) = overview(compared).differences
     assert not only.has_other_calls
     assert totals(compared) == (
-        "Trace 1 spends 127 µs (1.3% of its GPU time) in normalization, trace 2 100 µs (2% of its GPU time): "
-        "trace 1 is 27% slower. Times of trace 2 are scaled to the 10 steps of trace 1; it has 20 steps, in "
-        "which it took 200 µs."
+        "Trace 1 spends 127 µs (1.3% of its GPU time) in normalization, trace 2 200 µs (2% of its GPU "
+        "time), 100 µs when scaled: trace 1 is 27% slower. Times of trace 2 are scaled to the 10 steps of "
+        "trace 1; it has 20 steps."
     )
 
 
@@ -151,8 +151,8 @@ def test_the_topics_tell_real_noise_untested_and_alone() -> None:
     )
     assert topic(compared, "Noise") == (
         "1 of 3 pairs differs by no more than the spread of the calls explains, 11 µs in sum. 1 of 3 pairs "
-        "can't be tested: too few calls, or their spread isn't known. The difference is 12 µs in sum, real "
-        "or not."
+        "can't be tested: too few calls, no spread known, or nothing in common but the variant. The "
+        "difference is 12 µs in sum, real or not."
     )
     assert topic(compared, "Without a partner") == (
         "One operation in trace 1 only (103 µs, the longest aten::layer_norm on (4,1024) bf16, forward)."

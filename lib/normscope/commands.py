@@ -267,10 +267,14 @@ def _trace_to_run(trace: str, folder: Path, choice: dict[str, str]) -> "TraceSum
 
 def _refuse_overwriting(sources: Iterable[str], run_dir: Path) -> None:
     """Refuse to write the comparison over one of its sides."""
-    taken = (run_dir.resolve(), run_dir.parent.resolve())
+    out = run_dir.parent.resolve()
+    written = (run_dir.resolve(), out / "report")
     for source in sources:
-        if Path(source).is_dir() and Path(source).resolve() in taken:
-            message = f"--out is {source} itself, which stays as it is; choose another folder"
+        if not Path(source).exists():
+            continue
+        place = Path(source).resolve()
+        if place == out or any(place.is_relative_to(folder) for folder in written):
+            message = f"{source} lies in what --out writes, and would be lost; choose another folder"
             raise UsageError(message)
 
 

@@ -29,8 +29,8 @@ _MOVES_NAMED = 3
 _NORMALIZED = {
     "as recorded": "",
     "per step": "Times of trace 2 are scaled to the {steps1} of trace 1; it has {steps2}",
-    "per call": "The sides differ in their number of calls and mark no steps, so each pair is compared for "
-    "the calls of trace 1",
+    "per call": "Trace 1 calls everything {scale} times as often as trace 2, as a longer recording does, so "
+    "times of trace 2 are scaled to its calls",
 }
 
 
@@ -80,7 +80,7 @@ def _compared(found: Overview) -> str:
     if real_us is None and not found.of("untested"):
         return f"No difference beyond the noise: {both}"
     if real_us is None:
-        return f"As fast: {both}" if is_equal else f"{change}, real or not: too few calls for a test"
+        return f"As fast: {both}" if is_equal else f"{change}, real or not: no test applies"
     if is_equal:
         return f"As fast in sum: {both}; {_parts(found)}"
     if real_us * extra_us < 0:
@@ -153,18 +153,21 @@ def _groups(found: Overview) -> Sequence[CallGroup]:
 def _totals(found: Overview) -> str:
     comparison = found.comparison
     one, two = comparison.first, comparison.second
+    is_scaled = comparison.scale != 1
     text = (
         f"Trace 1 spends {duration(found.time1_us)}{_share(one, found.time1_us)} in normalization, trace 2 "
-        f"{duration(found.time2_us)}{_share(two, found.recorded2_us)}: trace 1 is "
+        f"{duration(found.recorded2_us)}{_share(two, found.recorded2_us)}"
+        f"{f', {duration(found.time2_us)} when scaled' if is_scaled else ''}: trace 1 is "
         f"{change_words(found.time1_us, found.time2_us)}."
     )
     if not one.groups or not two.groups:
         text = text.partition(": trace 1 is")[0] + "."
     scaled = _NORMALIZED[comparison.normalized].format(
-        steps1=counted(one.steps, "step"), steps2=counted(two.steps, "step")
+        steps1=counted(one.steps, "step"),
+        steps2=counted(two.steps, "step"),
+        scale=significant(comparison.scale, 3),
     )
-    recorded = f", in which it took {duration(found.recorded2_us)}" if comparison.scale != 1 else ""
-    return f"{text} {scaled}{recorded}." if scaled else text
+    return f"{text} {scaled}." if scaled else text
 
 
 def _share(side: Side, time_us: float) -> str:
@@ -188,12 +191,20 @@ def _real(found: Overview) -> str:
         if members
     ]
     largest = real[0]
-    proof = proof_words(largest.pair.significance) if largest.pair.significance else "another number of calls"
+    proof = _proof(largest)
     return (
         f"{_of_pairs(real, found)} {verb(len(real), 'differ')} for real: trace 1 is {listed(sums)}. "
         f"{'It is' if len(real) == 1 else 'The largest is'} {operation_words(largest.lead)}: "
         f"{difference_words(largest)} ({proof})."
     )
+
+
+def _proof(difference: Difference) -> str:
+    """Return what makes a difference real: the test where it says so, else the number of calls."""
+    test = difference.pair.significance
+    if difference.is_real_by_test and test is not None:
+        return proof_words(test)
+    return f"{difference.calls1:,.0f} calls against {difference.calls2:,.0f}"
 
 
 def _in(members: Sequence[Difference], real: Sequence[Difference]) -> str:
@@ -223,7 +234,7 @@ def verdict_words(difference: Difference) -> str:
     """Return whether a difference is real, in a word or two."""
     test = difference.pair.significance
     if difference.is_real:
-        return "real" if test is not None and test.is_real else "other number of calls"
+        return "real" if difference.is_real_by_test else "other number of calls"
     if test is None:
         return "not tested"
     return "calls and sum disagree" if test.is_real and difference.extra_us else "noise"
@@ -252,8 +263,8 @@ def _noise(found: Overview) -> str:
         )
     if untested:
         texts.append(
-            f"{_of_pairs(untested, found)} can't be tested: too few calls, or their spread "
-            f"isn't known. The difference is {duration(abs(_extra(untested)))} in sum, real or not."
+            f"{_of_pairs(untested, found)} can't be tested: too few calls, no spread known, or nothing in "
+            f"common but the variant. The difference is {duration(abs(_extra(untested)))} in sum, real or not."
         )
     return " ".join(texts)
 

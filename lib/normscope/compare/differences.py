@@ -50,12 +50,18 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
         Either a test says so, and its effect points to where the sum of the times does, or the number of
         calls differs.
         """
-        if not self.extra_us:
-            return False
+        return bool(self.extra_us) and (self.is_real_by_test or self.is_real_by_calls)
+
+    @property
+    def is_real_by_test(self) -> bool:
+        """Whether a test says so, and its effect points to where the sum of the times does."""
         test = self.pair.significance
-        return self.has_other_calls or (
-            test is not None and test.is_real and test.effect_size * self.extra_us < 0
-        )
+        return test is not None and test.is_real and test.effect_size * self.extra_us < 0
+
+    @property
+    def is_real_by_calls(self) -> bool:
+        """Whether the side that calls the operation more often takes longer."""
+        return self.has_other_calls and (self.calls1 - self.calls2) * self.extra_us > 0
 
     @property
     def verdict(self) -> Verdict:
@@ -144,8 +150,6 @@ def _difference(comparison: Comparison, pair: Pair) -> Difference:
     second = tuple(comparison.second.groups[i] for i in pair.second)
     calls1 = float(sum(group.count for group in first))
     calls2 = sum(group.count for group in second) * comparison.scale
-    if comparison.normalized == "per call":
-        calls2 = calls1
     return Difference(pair=pair, first=first, second=second, calls1=calls1, calls2=calls2)
 
 
@@ -158,6 +162,8 @@ def _changes(difference: Difference) -> Iterable[str]:
         yield "number of calls"
     if old.name != new.name:
         yield "op"
+    if old.arguments and new.arguments and old.arguments != new.arguments:
+        yield "arguments"
     if old.kind != new.kind or old.found_by != new.found_by:
         yield "how it runs"
     if old.library != new.library:

@@ -165,10 +165,10 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     scale
-        Factor on side 2's times: steps of side 1 ÷ steps of side 2, or 1.
+        Factor on side 2's times: steps of side 1 ÷ steps of side 2, or the ratio of all calls, or 1.
     normalized
-        ``per step`` where the sides have different numbers of steps, ``per call`` where a pair's calls differ
-        in number and no steps are known, else ``as recorded``.
+        ``per step`` where the sides have different numbers of steps, ``per call`` where steps aren't known
+        and side 1 calls everything the same number of times as often, else ``as recorded``.
     """
 
     schema_version: str = SCHEMA_VERSION

@@ -15,6 +15,8 @@ Fits = Callable[[CallGroup], bool]
 Groups = Sequence[CallGroup]
 Places = tuple[int, ...]
 
+_RATIO_TOLERANCE = 0.2
+"""Of the ratio of calls: so far the end-to-end times of a longer recording may be from it."""
 _LOOSENESS = {how: place for place, how in enumerate(get_args(PairedBy))}
 
 
@@ -60,20 +62,20 @@ def compare_sides(first: Side, second: Side) -> Comparison:
     sides = [
         ([first.groups[i] for i in match.first], [second.groups[i] for i in match.second]) for match in merged
     ]
-    per_call = not scaling.are_known and any(_calls(own) != _calls(other) for own, other in sides)
+    ratio = 1.0 if scaling.are_known else _common_ratio(first, second, sides)
     worth = judged(
         [_difference(match, own, other) for match, (own, other) in zip(merged, sides, strict=True)]
     )
     paired1 = {place for match in merged for place in match.first}
     paired2 = {place for match in merged for place in match.second}
-    scale = scaling.steps1 / scaling.steps2
+    scale = scaling.steps1 / scaling.steps2 if scaling.are_known else ratio
     return Comparison(
         first=first,
         second=second,
         scale=scale,
-        normalized="per call" if per_call else "as recorded" if scale == 1 else "per step",
+        normalized="as recorded" if scale == 1 else "per step" if scaling.are_known else "per call",
         pairs=tuple(
-            _pair(match, *groups, scale if scaling.are_known else None, significance)
+            _pair(match, *groups, scale, significance)
             for match, groups, significance in zip(merged, sides, worth, strict=True)
         ),
         only_first=tuple(i for i in range(len(first.groups)) if i not in paired1),
@@ -84,6 +86,22 @@ def compare_sides(first: Side, second: Side) -> Comparison:
 def _scaling(first: Side, second: Side) -> _Scaling:
     are_known = first.steps > 0 and second.steps > 0
     return _Scaling(first.steps, second.steps, True) if are_known else _Scaling(1, 1, False)
+
+
+def _common_ratio(first: Side, second: Side, sides: Sequence[tuple[Groups, Groups]]) -> float:
+    """Return how many times as often side 1 calls everything, as a longer recording does; else 1.
+
+    One ratio for all pairs is needed, and an end-to-end time that goes with it where both are known: norms
+    that are called twice in the same work are slower, not recorded for longer.
+    """
+    ratios = {(_calls(own) / _calls(other)) for own, other in sides if _calls(other)}
+    if len(ratios) != 1:
+        return 1.0
+    (ratio,) = ratios
+    whole1, whole2 = first.end_to_end_ms, second.end_to_end_ms
+    if whole1 and whole2 and not abs(whole1 / whole2 / ratio - 1) <= _RATIO_TOLERANCE:
+        return 1.0
+    return ratio
 
 
 def _kind_of_norm(group: CallGroup) -> Key:
@@ -216,17 +234,13 @@ def _op(group: CallGroup) -> object:
     return group.name, group.library, group.kind, work
 
 
-def _pair(
-    match: _Match, own: Groups, other: Groups, scale: float | None, significance: Significance | None
-) -> Pair:
-    calls1, calls2 = _calls(own), _calls(other)
-    per_call = calls1 / calls2 if calls1 and calls2 else 1.0
+def _pair(match: _Match, own: Groups, other: Groups, scale: float, significance: Significance | None) -> Pair:
     return Pair(
         first=match.first,
         second=match.second,
         paired_by=match.paired_by,
         time1_us=total_us(own),
-        time2_us=total_us(other) * (per_call if scale is None else scale),
+        time2_us=total_us(other) * scale,
         significance=significance,
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from normscope.analysis.models import SCHEMA_VERSION, Metrics
-from normscope.compare.models import Side
+from normscope.compare.models import Comparison, Side
 from normscope.compare.verdict import Verdict
 from normscope.report.provenance import Provenance
 from normscope.report.results import ReportResults
@@ -21,6 +21,7 @@ MODELS: dict[str, tuple[Any, str]] = {
     "results": (ReportResults, "All metrics of a report: metrics.json"),
     "trace_summary": (TraceSummary, "What only a trace tells: category_data/trace_summary.json"),
     "coverage": (Coverage, "What all kernel time of a trace belongs to: category_data/coverage.json"),
+    "comparison": (Comparison, "Two sides and their pairs: category_data/comparison.json"),
     "baseline": (Side, "What later results are compared with: the file of `normscope baseline`"),
     "verdict": (Verdict, "What `normscope check` found: the file of --json"),
     "provenance": (Provenance, "Where a report comes from: provenance.json"),
