@@ -264,7 +264,8 @@ def _noise(found: Overview) -> str:
     if untested:
         texts.append(
             f"{_of_pairs(untested, found)} can't be tested: too few calls, no spread known, or nothing in "
-            f"common but the variant. The difference is {duration(abs(_extra(untested)))} in sum, real or not."
+            f"common but the variant. The difference is {duration(abs(_extra(untested)))} in sum, "
+            "real or not."
         )
     return " ".join(texts)
 
