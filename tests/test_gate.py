@@ -4,13 +4,15 @@ import math
 from random import Random
 from statistics import stdev
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gate_inputs import NOISE, REAL, compared, group, judged, only, renamed, side
 from normscope.compare.baseline import decode_baseline, encode_baseline
-from normscope.compare.gate import check, require_same_gpu
+from normscope.compare.differences import overview
+from normscope.compare.gate import SPLIT_DIFFERENTLY, check, require_same_gpu
 from normscope.compare.limits import Limits, OperationLimits, TimeLimits
 from normscope.compare.measures import (
     FROM_NOTHING,
@@ -445,6 +447,117 @@ def test_a_norm_that_is_permuted_renamed_or_of_another_kernel_is_the_same() -> N
     other = [renamed(each, name="fused", kernels=("k",), order=i) for i, each in enumerate(reversed(made))]
     text = '[[operation]]\nname = "*"\nmax_increase_percent = 0'
     assert judged(compare_sides(side(*made), side(*other)), text).outcome == "within"
+
+
+# A part of an operation.
+
+
+def modules(slow: int = -1, calls: int = 12) -> Side:
+    """Return 25 modules with calls of 99 to 101 µs by turns; the module ``slow`` takes twice that."""
+    made = []
+    for place in range(25):
+        times_us = tuple((99.0 + number % 3) * (2 if place == slow else 1) for number in range(calls))
+        changes = {"module": f"Net_0 > L_{place}", "order": place, "std_us": stdev(times_us)}
+        made.append(group(sum(times_us), calls, times_us=times_us, **changes))
+    return side(*made)
+
+
+@pytest.mark.parametrize("is_significant", [False, True])
+@pytest.mark.parametrize("is_file", [False, True])
+def test_a_module_is_held_on_its_own_though_its_operation_is_called_in_others(
+    is_significant: bool, is_file: bool
+) -> None:
+    before = decode_baseline(encode_baseline(modules()), "norms.json") if is_file else modules()
+    comparison = compare_sides(modules(slow=3), before)
+    assert len(comparison.pairs) == 1
+    text = f"only_if_significant = {str(is_significant).lower()}\n"
+    slow = f'[[operation]]\nname = "*"\nmodule = "*L_3"\nmax_increase_percent = 20\n{text}'
+    other = f'[[operation]]\nname = "*"\nmodule = "*L_4"\nmax_increase_percent = 1\n{text}'
+    verdict = judged(comparison, slow + other)
+    found = {each.table: each for each in verdict.checks if each.key == "max_increase_percent"}
+    assert (found["operation.1"].outcome, found["operation.2"].outcome) == ("breached", "passed")
+    # 12 calls of 100 µs in the mean
+    assert found["operation.1"].value == pytest.approx(100.0)
+    assert (found["operation.1"].result, found["operation.1"].baseline) == pytest.approx((2.4, 1.2))
+    assert found["operation.2"].value == pytest.approx(0.0)
+    assert found["operation.1"].where.endswith(" · Net_0 > L_3")
+
+
+def test_a_part_is_tested_on_its_own_calls() -> None:
+    # The whole is slower for real; the module L_1 alone has one call of 100 µs more among 20 as before.
+    slow, fast = (tuple(start + 2.0 * number for number in range(20)) for start in (200, 100))
+    now, before = ((95.0, 105.1) * 9 + (95.0, 205.1), (95.1, 105.0) * 10)
+    first, second = (
+        side(
+            group(sum(changed), 20, times_us=changed, module="L_0"),
+            group(sum(same), 20, times_us=same, module="L_1", order=1),
+        )
+        for changed, same in ((slow, now), (fast, before))
+    )
+    comparison = compare_sides(first, second)
+    assert [pair.significance is not None and pair.significance.is_real for pair in comparison.pairs] == [
+        True
+    ]
+    text = '[[operation]]\nname = "*"\nmodule = "{}"\nmax_increase_percent = 1\nonly_if_significant = true'
+    found = only(judged(comparison, text.format("L_1")), "max_increase_percent")
+    assert (found.outcome, found.reason) == ("passed", NOT_SIGNIFICANT)
+    assert only(judged(comparison, text.format("L_0")), "max_increase_percent").outcome == "breached"
+
+
+def test_a_part_of_a_scaled_operation_is_scaled_as_it_is() -> None:
+    # 3 steps of 100 µs after 1 step of 80 µs in L_1: 240 µs
+    first = side(group(300.0, 3, module="L_0"), group(300.0, 3, module="L_1", order=1), steps=3)
+    second = side(group(100.0, 1, module="L_0"), group(80.0, 1, module="L_1", order=1), steps=1)
+    text = '[[operation]]\nname = "*"\nmodule = "L_1"\nmax_increase_percent = 20'
+    found = only(judged(compare_sides(first, second), text), "max_increase_percent")
+    assert (found.result, found.baseline, found.value) == pytest.approx((0.3, 0.24, 25.0))
+
+
+def test_a_module_that_the_other_side_does_not_tell_apart_is_skipped() -> None:
+    first = side(*(group(100.0, 1, module=f"L_{place}", order=place) for place in range(3)))
+    comparison = compare_sides(first, side(group(300.0, 3, module="")))
+    text = '[[operation]]\nname = "*"\nmodule = "{}"\nmax_increase_percent = 20'
+    found = only(judged(comparison, text.format("L_1")), "max_increase_percent")
+    assert (found.outcome, found.reason) == ("skipped", SPLIT_DIFFERENTLY)
+    assert only(judged(comparison, text.format("L_?")), "max_increase_percent").outcome == "passed"
+
+
+def test_a_module_of_a_new_operation_is_held_on_its_own() -> None:
+    new = [group(1000.0, name="new", module=module) for module in ("A", "B")]
+    text = '[[operation]]\nname = "new"\nmodule = "A"\nmax_time_ms = 1'
+    found = only(judged(compared(side(group(), *new), side(group())), text), "max_time_ms")
+    assert (found.outcome, found.result) == ("passed", 1.0)
+
+
+# An outlier, and other numbers of calls.
+
+
+def test_one_outlier_is_no_increase_where_all_other_calls_are_faster() -> None:
+    # 29 calls of 96 to 96.28 µs and one of 700 µs, after 30 of 100 to 100.29 µs: 16 % more in sum
+    now = (*(96.0 + number / 100 for number in range(29)), 700.0)
+    before = tuple(100.0 + number / 100 for number in range(30))
+    comparison = compare_sides(
+        side(group(sum(now), 30, times_us=now)), side(group(sum(before), 30, times_us=before))
+    )
+    (pair,) = comparison.pairs
+    assert pair.significance is not None
+    assert pair.significance.is_real
+    assert pair.time1_us > 1.15 * pair.time2_us
+    assert [each.verdict for each in overview(comparison).differences] == ["noise"]
+    for table in ("[total]", '[[operation]]\nname = "*"'):
+        text = f"{table}\nmax_increase_percent = 5"
+        assert only(judged(comparison, text), "max_increase_percent").outcome == "breached"
+        found = only(judged(comparison, f"{text}\nonly_if_significant = true"), "max_increase_percent")
+        assert (found.outcome, found.reason) == ("passed", NOT_SIGNIFICANT)
+
+
+def test_more_calls_that_are_each_faster_add_what_they_add() -> None:
+    # 20 calls of 90 µs after 10 of 100 µs: 1.8 ms after 1 ms
+    faster = msgspec.structs.replace(REAL, effect_size=0.9)
+    comparison = compared(side(group(1800.0, 20)), side(group(1000.0, 10)), [faster])
+    text = "[total]\nmax_increase_percent = {}\nonly_if_significant = true"
+    assert only(judged(comparison, text.format(79)), "max_increase_percent").outcome == "breached"
+    assert only(judged(comparison, text.format(80)), "max_increase_percent").outcome == "passed"
 
 
 # Properties.

@@ -53,9 +53,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
         if not self.extra_us:
             return False
         test = self.pair.significance
-        return self.has_other_calls or (
-            test is not None and test.is_real and test.effect_size * self.extra_us < 0
-        )
+        return self.has_other_calls or (test is not None and test.confirms(self.extra_us))
 
     @property
     def verdict(self) -> Verdict:

@@ -14,6 +14,7 @@ from normscope.compare.measures import (
     Operation,
     Subject,
     operations_of,
+    parts_of,
     times_ms,
 )
 from normscope.compare.models import CallGroup, Comparison, Side
@@ -24,6 +25,8 @@ from normscope.escape import printable
 ALL_NORMS = "all norms"
 UNATTRIBUTED = ("unlinked", "other_graph_kernels", "other_kernels_without_op")
 """Groups of the coverage whose kernels no op explains: a norm among them is not seen as one."""
+
+SPLIT_DIFFERENTLY = "only a part of an operation fits, and the other side doesn't split its calls that way"
 
 _ORDER: tuple[Outcome, ...] = ("breached", "skipped", "passed")
 _SAME = 1e-9  # a value that is the limit but for the last digits of the arithmetic is within it
@@ -97,14 +100,17 @@ def _variant_checks(limits: Limits, operations: Sequence[Operation], times: _Tim
 def _operation_checks(limits: Limits, operations: Sequence[Operation], times: _Times) -> Iterator[Check]:
     for number, wanted in enumerate(limits.operation, start=1):
         table = f"operation.{number}"
-        members = [each for each in operations if any(map(wanted.fits, each.groups))]
-        for member in members:
-            yield from _time_checks(table, wanted, member, Subject((member,), times))
-        if not members:
-            yield from _unmatched(table, wanted)
+        parts = parts_of(operations, wanted.fits)
+        for part in parts:
+            if part is None:
+                yield from _skipped(table, wanted, SPLIT_DIFFERENTLY)
+            else:
+                yield from _time_checks(table, wanted, part, Subject((part,), times))
+        if not parts:
+            yield from _skipped(table, wanted, "no operation fits")
 
 
-def _unmatched(table: str, wanted: OperationLimits) -> Iterator[Check]:
+def _skipped(table: str, wanted: OperationLimits, reason: str) -> Iterator[Check]:
     for key, limit in wanted.given().items():
         yield Check(
             table=table,
@@ -113,7 +119,7 @@ def _unmatched(table: str, wanted: OperationLimits) -> Iterator[Check]:
             outcome="skipped",
             limit=limit,
             unit=MEASURES[key].unit,
-            reason="no operation fits",
+            reason=reason,
         )
 
 

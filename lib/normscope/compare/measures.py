@@ -2,11 +2,14 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import compress
 from typing import Literal, NamedTuple
 
 from normscope.analysis.efficiency import ANOMALY_ABOVE_PERCENT
 from normscope.analysis.impact import QUANTIFIED_FACTORS
 from normscope.compare.models import CallGroup, Comparison, Significance
+from normscope.compare.pairing import total_us
+from normscope.compare.statistics import Difference, calls_of, difference, judged
 from normscope.compare.verdict import Unit
 
 NO_TIME = "a time isn't known"
@@ -52,7 +55,34 @@ class Operation(NamedTuple):
             return self.time1_us - self.time2_us
         if self.significance is None:
             return None
-        return self.time1_us - self.time2_us if self.significance.is_real else self.more_calls_us
+        slower_calls_us = self.time1_us - self.time2_us - self.more_calls_us
+        is_sure = self.significance.confirms(slower_calls_us)
+        return self.more_calls_us + slower_calls_us if is_sure else self.more_calls_us
+
+    def within(self, fits: Callable[[CallGroup], bool]) -> "Operation | None":
+        """Return the part whose groups fit on either side, without a test of its own.
+
+        None where the sides split the same calls differently, so that a part of one has no partner.
+        """
+        fit1, fit2 = ([fits(group) for group in side] for side in (self.first, self.second))
+        if (fit1 and all(fit1)) or (fit2 and all(fit2)):
+            return self
+        if not self.first or not self.second:
+            chosen1, chosen2 = fit1, fit2
+        elif len(fit1) == len(fit2):
+            chosen1 = chosen2 = [one or other for one, other in zip(fit1, fit2, strict=True)]
+        else:
+            return None
+        first, second = tuple(compress(self.first, chosen1)), tuple(compress(self.second, chosen2))
+        if len(first) == len(self.first) and len(second) == len(self.second):
+            return self
+        return Operation(first, second, total_us(first), total_us(second) * self._scale)
+
+    @property
+    def _scale(self) -> float:
+        """Factor on side 2's times."""
+        recorded_us = total_us(self.second)
+        return self.time2_us / recorded_us if recorded_us else 1.0
 
 
 class Measured(NamedTuple):
@@ -103,6 +133,29 @@ def operations_of(comparison: Comparison) -> tuple[Operation, ...]:
         for groups in _alike(second[place] for place in comparison.only_second)
     )
     return (*paired, *new, *vanished)
+
+
+def parts_of(operations: Iterable[Operation], fits: Callable[[CallGroup], bool]) -> list[Operation | None]:
+    """Return what fits of each operation of which anything does; None where that can't be told apart.
+
+    A part of an operation is tested on its own calls, with regard to how many parts are.
+    """
+    members = [each for each in operations if any(map(fits, each.groups))]
+    parts = [each.within(fits) for each in members]
+    apart = [
+        place
+        for place, (part, whole) in enumerate(zip(parts, members, strict=True))
+        if part is not None and part is not whole and whole.significance is not None
+    ]
+    tests = judged([_test(parts[place]) for place in apart])
+    for place, test in zip(apart, tests, strict=True):
+        part = parts[place]
+        parts[place] = part and part._replace(significance=test)
+    return parts
+
+
+def _test(part: Operation | None) -> Difference | None:
+    return part and difference(calls_of(part.first), calls_of(part.second))
 
 
 def _alike(groups: Iterable[CallGroup]) -> Iterator[tuple[CallGroup, ...]]:

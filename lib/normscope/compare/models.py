@@ -126,6 +126,13 @@ class Significance(msgspec.Struct, frozen=True, kw_only=True):
     effect_size: float
     is_real: bool
 
+    def confirms(self, extra_us: float) -> bool:
+        """Tell whether the test is behind a difference of time 1 less time 2: real, and of the same sign.
+
+        One outlier can turn the sum against what nearly all calls say.
+        """
+        return self.is_real and self.effect_size * extra_us < 0
+
 
 class Pair(msgspec.Struct, frozen=True, kw_only=True):
     """An operation of both sides: the groups that do the same work, whatever their modules.
