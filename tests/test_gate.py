@@ -1,5 +1,6 @@
 """The gate: every limit at its edge, what can't be told is skipped, and nothing slips through."""
 
+import html
 import math
 from random import Random
 from statistics import stdev
@@ -13,12 +14,14 @@ from gate_inputs import NOISE, REAL, compared, group, judged, only, renamed, sid
 from normscope.compare.baseline import decode_baseline, encode_baseline
 from normscope.compare.differences import overview
 from normscope.compare.gate import SPLIT_DIFFERENTLY, check, require_same_gpu
+from normscope.compare.gate_output import junit_xml, markdown_summary, text_lines
 from normscope.compare.limits import Limits, OperationLimits, TimeLimits
 from normscope.compare.measures import (
     FROM_NOTHING,
     NO_EFFICIENCY,
     NO_END_TO_END,
     NO_TIME,
+    NO_TIMES,
     NOT_IN_BASELINE,
     NOT_IN_RESULT,
     NOT_SIGNIFICANT,
@@ -484,7 +487,7 @@ def test_a_module_is_held_on_its_own_though_its_operation_is_called_in_others(
 
 
 def test_a_part_is_tested_on_its_own_calls() -> None:
-    # The whole is slower for real; the module L_1 alone has one call of 100 µs more among 20 as before.
+    # L_0 has become slower for real, L_1 has one call of 100 µs more among 20 as before: the whole is unsure.
     slow, fast = (tuple(start + 2.0 * number for number in range(20)) for start in (200, 100))
     now, before = ((95.0, 105.1) * 9 + (95.0, 205.1), (95.1, 105.0) * 10)
     first, second = (
@@ -495,9 +498,9 @@ def test_a_part_is_tested_on_its_own_calls() -> None:
         for changed, same in ((slow, now), (fast, before))
     )
     comparison = compare_sides(first, second)
-    assert [pair.significance is not None and pair.significance.is_real for pair in comparison.pairs] == [
-        True
-    ]
+    (test,) = (pair.significance for pair in comparison.pairs)
+    assert test is not None
+    assert not test.is_real
     text = '[[operation]]\nname = "*"\nmodule = "{}"\nmax_increase_percent = 1\nonly_if_significant = true'
     found = only(judged(comparison, text.format("L_1")), "max_increase_percent")
     assert (found.outcome, found.reason) == ("passed", NOT_SIGNIFICANT)
@@ -558,6 +561,58 @@ def test_more_calls_that_are_each_faster_add_what_they_add() -> None:
     text = "[total]\nmax_increase_percent = {}\nonly_if_significant = true"
     assert only(judged(comparison, text.format(79)), "max_increase_percent").outcome == "breached"
     assert only(judged(comparison, text.format(80)), "max_increase_percent").outcome == "passed"
+
+
+# A time that the input doesn't tell.
+
+
+def test_a_time_that_is_not_told_is_never_a_gain() -> None:
+    unknown = group(0.0, has_time=False, efficiency_percent=50.0)
+    small = {"name": "aten::rms_norm", "variant": "RMSNorm", "efficiency_percent": 50.0}
+    limits = "\n".join(
+        (
+            "max_increase_percent = 10\nmax_increase_ms = 1\nmax_time_ms = 100",
+            "min_efficiency_percent = 1\nmax_impact_score = 99",
+        )
+    )
+    text = f'[total]\n{limits}\n[[operation]]\nname = "*"\n{limits}\n[variant.RMSNorm]\n{limits}'
+    verdict = judged(
+        compared(
+            side(unknown, group(100.0, **small)),
+            side(group(9000.0, efficiency_percent=50.0), group(100.0, **small)),
+        ),
+        text,
+    )
+    in_table = {
+        table: {
+            (each.outcome, each.reason)
+            for each in verdict.checks
+            if each.table == table and each.what != "aten::rms_norm"
+        }
+        for table in ("total", "operation.1", "variant.RMSNorm")
+    }
+    assert in_table == {
+        "total": {("skipped", NO_TIMES.format("1 operation"))},
+        "operation.1": {("skipped", NO_TIME)},
+        "variant.RMSNorm": {("passed", "")},
+    }
+    assert (verdict.time_ms, verdict.result.norm_time_ms) == (None, None)
+    told = "The result doesn't tell the kernel time of 1 operation: what concerns it is skipped"
+    assert any(note.startswith(told) for note in verdict.notes)
+    for text in ("\n".join(text_lines(verdict)), junit_xml(verdict).decode(), markdown_summary(verdict)):
+        assert told in html.unescape(text)
+
+
+def test_a_time_that_the_baseline_does_not_tell_is_no_zero() -> None:
+    comparison = compared(side(group()), side(group(0.0, has_time=False)))
+    found = only(judged(comparison, "[total]\nmax_increase_percent = 10"), "max_increase_percent")
+    assert (found.outcome, found.reason, found.baseline) == ("skipped", NO_TIME, None)
+
+
+def test_a_new_operation_without_a_time_is_still_new() -> None:
+    verdict = judged(compared(side(group(), group(0.0, name="new", has_time=False)), side(group())), "")
+    assert (only(verdict, "allow_new").outcome, only(verdict, "allow_new").result) == ("breached", None)
+    assert "1 operation in the result alone, of unknown time." in verdict.notes
 
 
 # Properties.

@@ -39,6 +39,11 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
         return self.pair.time1_us - self.pair.time2_us
 
     @property
+    def has_times(self) -> bool:
+        """Whether the kernel time of all groups is known; else the two times say nothing."""
+        return all(group.has_time for group in (*self.first, *self.second))
+
+    @property
     def has_other_calls(self) -> bool:
         """Whether the sides call the operation a different number of times."""
         return abs(self.calls1 - self.calls2) > _CALLS_TOLERANCE * max(self.calls1, self.calls2)
@@ -50,7 +55,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
         Either a test says so, and its effect points to where the sum of the times does, or the number of
         calls differs.
         """
-        if not self.extra_us:
+        if not self.extra_us or not self.has_times:
             return False
         test = self.pair.significance
         return self.has_other_calls or (test is not None and test.confirms(self.extra_us))
@@ -60,7 +65,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
         """What the pair says about trace 1."""
         if self.is_real:
             return "slower" if self.extra_us > 0 else "faster"
-        return "untested" if self.pair.significance is None else "noise"
+        return "untested" if self.pair.significance is None or not self.has_times else "noise"
 
     @property
     def changes(self) -> tuple[str, ...]:

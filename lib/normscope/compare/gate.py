@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from normscope.compare.limits import CoverageLimits, Limits, OperationLimits, TimeLimits
 from normscope.compare.measures import (
@@ -16,6 +17,7 @@ from normscope.compare.measures import (
     operations_of,
     parts_of,
     times_ms,
+    without_time,
 )
 from normscope.compare.models import CallGroup, Comparison, Side
 from normscope.compare.verdict import Check, Outcome, SideSummary, Verdict
@@ -204,14 +206,15 @@ def _coverage_checks(
 
 def _one_sided(operation: Operation, key: str, reason: str, *, is_allowed: bool) -> Check:
     name, where, _ = _described(operation)
+    time_ms, baseline_ms = times_ms(Subject((operation,), (None, None)))
     return Check(
         table="coverage",
         key=key,
         what=name,
         where=where,
         outcome="passed" if is_allowed else "breached",
-        result=_known(operation.time1_us / 1e3) if operation.first else None,
-        baseline=_known(operation.time2_us / 1e3) if operation.second else None,
+        result=time_ms,
+        baseline=baseline_ms,
         measured_in="ms",
         reason=reason,
     )
@@ -283,8 +286,14 @@ def _summary(side: Side) -> SideSummary:
         end_to_end_ms=side.end_to_end_ms,
         operations=len(side.groups),
         calls=sum(group.count for group in side.groups),
-        norm_time_ms=_known(sum(group.total_us for group in side.groups) / 1e3),
+        norm_time_ms=_norm_time_ms(side),
     )
+
+
+def _norm_time_ms(side: Side) -> float | None:
+    if not all(group.has_time for group in side.groups):
+        return None
+    return _known(sum(group.total_us for group in side.groups) / 1e3)
 
 
 def _notes(comparison: Comparison, operations: Sequence[Operation]) -> Iterator[str]:
@@ -301,17 +310,30 @@ def _notes(comparison: Comparison, operations: Sequence[Operation]) -> Iterator[
         yield "It isn't known whether both sides ran on the same GPU: the input doesn't tell."
     elif result.gpu != baseline.gpu:
         yield "The baseline is of another GPU than the result."
+    yield from _unknown_times(operations)
     yield from _one_sided_notes(operations)
     yield _noise(comparison)
 
 
+def _unknown_times(operations: Sequence[Operation]) -> Iterator[str]:
+    sides: tuple[tuple[Literal[1, 2], str], ...] = ((1, "result"), (2, "baseline"))
+    for side, where in sides:
+        unknown = without_time(operations, side)
+        if unknown:
+            yield (
+                f"The {where} doesn't tell the kernel time of {_counted(unknown)}: "
+                "what concerns it is skipped, and so are the sums."
+            )
+
+
 def _one_sided_notes(operations: Sequence[Operation]) -> Iterator[str]:
-    new = [each.time1_us for each in operations if not each.second]
-    vanished = [each.time2_us for each in operations if not each.first]
-    for times_us, where in ((new, "result"), (vanished, "baseline")):
-        if times_us:
-            time_ms = sum(times_us) / 1e3
-            yield f"{_counted(len(times_us))} in the {where} alone, of {time_ms:,.3f} ms together."
+    new = [each for each in operations if not each.second]
+    vanished = [each for each in operations if not each.first]
+    for place, (alone, where) in enumerate(((new, "result"), (vanished, "baseline"))):
+        if alone:
+            time_ms = times_ms(Subject(alone, (None, None)))[place]
+            time = "of unknown time" if time_ms is None else f"of {time_ms:,.3f} ms together"
+            yield f"{_counted(len(alone))} in the {where} alone, {time}."
 
 
 def _noise(comparison: Comparison) -> str:

@@ -49,6 +49,8 @@ class CallGroup(msgspec.Struct, frozen=True, kw_only=True):
         Place of the first call among all groups of the side.
     count, total_us
         Number of calls, and their kernel time.
+    has_time
+        Whether the kernel time is known; where it isn't, ``total_us`` is 0.
     times_us
         Kernel time of each call in the order of time; empty where only mean and deviation are known.
     mean_us, std_us
@@ -69,6 +71,7 @@ class CallGroup(msgspec.Struct, frozen=True, kw_only=True):
     order: int
     count: int
     total_us: float
+    has_time: bool = True
     times_us: tuple[float, ...] = ()
     mean_us: float
     std_us: float | None = None

@@ -255,6 +255,8 @@ def _groups(metrics: CategoryMetrics, data: TraceData | None) -> Iterable[_Draft
     is_standalone = metrics.comparison_scope == "standalone"
     for index, operation in enumerate(metrics.operations):
         whole = _whole(operation, is_standalone=is_standalone)
+        if not whole.total_us and index in metrics.data_quality.operations_without_time:
+            whole = msgspec.structs.replace(whole, has_time=False)
         place = metrics.category, index
         if index in calls:
             yield from (_Draft(group, place, start) for group, start in _by_module(whole, calls[index]))
