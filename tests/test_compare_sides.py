@@ -320,3 +320,11 @@ def test_a_time_that_a_run_directory_lacks_is_not_known(tmp_path: Path, cell: st
     for sides in ((found, other), (other, found)):
         verdicts = {each.first[0].name: each.verdict for each in overview(compare_sides(*sides)).differences}
         assert verdicts == {"aten::layer_norm": "untested", "aten::rms_norm": "noise"}
+
+
+def test_results_of_a_newer_version_are_refused_in_plain_words(traced: SideSource, tmp_path: Path) -> None:
+    folder = write_results(tmp_path / "report", traced)
+    content = json.loads((folder / "metrics.json").read_text()) | {"schema_version": "9.0"}
+    (folder / "metrics.json").write_text(json.dumps(content))
+    with pytest.raises(InputError, match=r"the results of a report have schema version 9\.0, of a newer"):
+        read_source(folder, folder=tmp_path)

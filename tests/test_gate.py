@@ -27,7 +27,7 @@ from normscope.compare.measures import (
     NOT_SIGNIFICANT,
     NOT_TESTABLE,
 )
-from normscope.compare.models import CallGroup, Side
+from normscope.compare.models import CallGroup, Pair, Side
 from normscope.compare.pairing import compare_sides
 from normscope.errors import UsageError
 
@@ -613,6 +613,45 @@ def test_a_new_operation_without_a_time_is_still_new() -> None:
     verdict = judged(compared(side(group(), group(0.0, name="new", has_time=False)), side(group())), "")
     assert (only(verdict, "allow_new").outcome, only(verdict, "allow_new").result) == ("breached", None)
     assert "1 operation in the result alone, of unknown time." in verdict.notes
+
+
+# What both sides are brought to.
+
+
+def test_doubled_calls_of_one_of_two_operations_are_an_increase() -> None:
+    # as recorded: 2 ms after 1 ms, and 1 ms as before
+    other = group(1000.0, name="aten::rms_norm", variant="RMSNorm")
+    comparison = compared(side(group(2000.0, 20), other), side(group(1000.0, 10), other), [NOISE, NOISE])
+    text = '[[operation]]\nname = "*"\nmax_increase_percent = {}\nonly_if_significant = true'
+    found = judged(comparison, text.format(99)).of("breached")
+    assert [(each.what, each.value) for each in found] == [("aten::native_layer_norm", pytest.approx(100.0))]
+    assert judged(comparison, text.format(100)).outcome == "within"
+
+
+def test_a_longer_recording_is_told_with_both_times_of_the_baseline() -> None:
+    # 2 ms in 20 calls after 1 ms in 10: that is 2 ms in as many
+    first, second = side(group(2000.0, 20)), side(group(1000.0, 10))
+    pair = Pair(first=(0,), second=(0,), paired_by="arguments", time1_us=2000.0, time2_us=2000.0)
+    verdict = judged(
+        compared(first, second, normalized="per call", pairs=(pair,)), "[total]\nmax_increase_percent = 0"
+    )
+    assert verdict.outcome == "within"
+    assert (verdict.baseline.norm_time_ms, verdict.baseline_time_ms) == (1.0, 2.0)
+    assert verdict.notes[0].endswith("All its norms take 1.000 ms as recorded, 2.000 ms so.")
+
+
+def test_one_profiler_step_is_not_many() -> None:
+    comparison = compared(side(group(), steps=1), side(group(4000.0, 40), steps=4), scale=0.25)
+    told = "The result has 1 profiler step and the baseline 4: the baseline's times are multiplied by 0.25."
+    assert judged(comparison, "[total]\nmax_time_ms = 1").notes[0].startswith(told)
+
+
+def test_limits_that_limit_nothing_are_told() -> None:
+    told = "The limits set none on time, efficiency or impact: only [coverage] is checked."
+    assert told in judged(SLOWER, "").notes
+    assert told in judged(SLOWER, "[coverage]\nallow_new = true").notes
+    for text in ("[total]", "[variant.LayerNorm]", '[[operation]]\nname = "*"'):
+        assert told not in judged(SLOWER, f"{text}\nmax_time_ms = 1").notes
 
 
 # Properties.

@@ -23,6 +23,7 @@ from normscope.compare.models import CallGroup, Comparison, Side
 from normscope.compare.verdict import Check, Outcome, SideSummary, Verdict
 from normscope.errors import UsageError
 from normscope.escape import printable
+from normscope.findings.wording import counted
 
 ALL_NORMS = "all norms"
 UNATTRIBUTED = ("unlinked", "other_graph_kernels", "other_kernels_without_op")
@@ -85,7 +86,7 @@ def check(comparison: Comparison, limits: Limits) -> Verdict:
         baseline_time_ms=baseline_time_ms,
         scale=comparison.scale,
         normalized=comparison.normalized,
-        notes=tuple(_notes(comparison, operations)),
+        notes=(*_unlimited(limits), *_notes(comparison, operations)),
         checks=tuple(checks),
     )
 
@@ -290,6 +291,11 @@ def _summary(side: Side) -> SideSummary:
     )
 
 
+def _unlimited(limits: Limits) -> Iterator[str]:
+    if not (limits.total.given() or limits.variant or limits.operation):
+        yield "The limits set none on time, efficiency or impact: only [coverage] is checked."
+
+
 def _norm_time_ms(side: Side) -> float | None:
     if not all(group.has_time for group in side.groups):
         return None
@@ -301,11 +307,14 @@ def _notes(comparison: Comparison, operations: Sequence[Operation]) -> Iterator[
     result, baseline = comparison.first, comparison.second
     if comparison.normalized == "per step":
         yield (
-            f"The result has {result.steps:,} profiler steps and the baseline {baseline.steps:,}: the "
-            f"baseline's times are multiplied by {comparison.scale:.4g}."
+            f"The result has {counted(result.steps, 'profiler step')} and the baseline {baseline.steps:,}: "
+            f"the baseline's times are multiplied by {comparison.scale:.4g}.{_scaled(comparison, operations)}"
         )
     if comparison.normalized == "per call":
-        yield "Where an operation's calls differ in number, the baseline's time is that of as many calls."
+        yield (
+            "All operations on both sides differ in their calls by one factor, as with a longer recording: "
+            f"the baseline's times are those of as many calls.{_scaled(comparison, operations)}"
+        )
     if not result.gpu or not baseline.gpu:
         yield "It isn't known whether both sides ran on the same GPU: the input doesn't tell."
     elif result.gpu != baseline.gpu:
@@ -315,13 +324,22 @@ def _notes(comparison: Comparison, operations: Sequence[Operation]) -> Iterator[
     yield _noise(comparison)
 
 
+def _scaled(comparison: Comparison, operations: Sequence[Operation]) -> str:
+    """Return the baseline's time before and after, where it is known."""
+    recorded_ms = _norm_time_ms(comparison.second)
+    _, scaled_ms = times_ms(Subject(operations, (None, None)))
+    if recorded_ms is None or scaled_ms is None:
+        return ""
+    return f" All its norms take {recorded_ms:,.3f} ms as recorded, {scaled_ms:,.3f} ms so."
+
+
 def _unknown_times(operations: Sequence[Operation]) -> Iterator[str]:
     sides: tuple[tuple[Literal[1, 2], str], ...] = ((1, "result"), (2, "baseline"))
     for side, where in sides:
         unknown = without_time(operations, side)
         if unknown:
             yield (
-                f"The {where} doesn't tell the kernel time of {_counted(unknown)}: "
+                f"The {where} doesn't tell the kernel time of {counted(unknown, 'operation')}: "
                 "what concerns it is skipped, and so are the sums."
             )
 
@@ -333,7 +351,7 @@ def _one_sided_notes(operations: Sequence[Operation]) -> Iterator[str]:
         if alone:
             time_ms = times_ms(Subject(alone, (None, None)))[place]
             time = "of unknown time" if time_ms is None else f"of {time_ms:,.3f} ms together"
-            yield f"{_counted(len(alone))} in the {where} alone, {time}."
+            yield f"{counted(len(alone), 'operation')} in the {where} alone, {time}."
 
 
 def _noise(comparison: Comparison) -> str:
@@ -345,11 +363,7 @@ def _noise(comparison: Comparison) -> str:
         )
     names = " or ".join(dict.fromkeys(each.test for each in tests))
     return (
-        f"Noise: {_counted(len(comparison.pairs))} on both sides, {len(tests):,} tested, "
+        f"Noise: {counted(len(comparison.pairs), 'operation')} on both sides, {len(tests):,} tested, "
         f"{sum(each.is_real for each in tests):,} with a difference beyond the spread of the calls "
         f"({names}, p below 0.05 after Holm's adjustment, and at least a medium effect)."
     )
-
-
-def _counted(count: int) -> str:
-    return f"{count:,} operation{'' if count == 1 else 's'}"
