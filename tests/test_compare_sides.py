@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from normscope.compare.baseline import encode_baseline
+from normscope.compare.differences import overview
 from normscope.compare.models import Side
 from normscope.compare.pairing import compare_sides
 from normscope.compare.sides import SideSource, read_source, reads_as_trace
@@ -15,7 +17,7 @@ from normscope.errors import InputError, NoGpuActivityError, NoNormsError, Usage
 from normscope.report.results import Report, collect_results, encode_results
 from normscope.report.trace_data import read_trace_files
 from pairing_inputs import group, side, without_times
-from runs import row, write_run
+from runs import TIME_MEAN, TIME_SUM, row, write_run
 from trace_inputs import INPUTS, KERNEL, annotation, as_json, frame, kernel, launch, op
 
 SHAPE = "(8,128,1024) bf16"
@@ -300,3 +302,29 @@ def test_kernels_are_told_by_their_bare_names(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", [row(cells={"call_stack_full": repr(stack)})])
     (only,) = read_source(run, folder=tmp_path).side.groups
     assert only.kernels == ("vectorized_layer_norm_kernel", "other_kernel")
+
+
+@pytest.mark.parametrize("cell", ["", "nan"])
+def test_a_time_that_a_run_directory_lacks_is_not_known(tmp_path: Path, cell: str) -> None:
+    no_time = {TIME_SUM: cell, TIME_MEAN: cell}
+    rows = [row("aten::layer_norm", 9000.0, cells=no_time), row("aten::rms_norm", 100.0)]
+    found = read_source(write_run(tmp_path / "run", rows), folder=tmp_path / "unused").side
+    assert {each.name: (each.has_time, each.total_us) for each in found.groups} == {
+        "aten::layer_norm": (False, 0.0),
+        "aten::rms_norm": (True, 100.0),
+    }
+    with pytest.raises(InputError, match=r"can't be a baseline: the kernel time of 1 operation isn't known$"):
+        encode_baseline(found)
+    full = [row("aten::layer_norm", 9000.0), row("aten::rms_norm", 100.0)]
+    other = read_source(write_run(tmp_path / "full", full), folder=tmp_path / "unused").side
+    for sides in ((found, other), (other, found)):
+        verdicts = {each.first[0].name: each.verdict for each in overview(compare_sides(*sides)).differences}
+        assert verdicts == {"aten::layer_norm": "untested", "aten::rms_norm": "noise"}
+
+
+def test_results_of_a_newer_version_are_refused_in_plain_words(traced: SideSource, tmp_path: Path) -> None:
+    folder = write_results(tmp_path / "report", traced)
+    content = json.loads((folder / "metrics.json").read_text()) | {"schema_version": "9.0"}
+    (folder / "metrics.json").write_text(json.dumps(content))
+    with pytest.raises(InputError, match=r"the results of a report have schema version 9\.0, of a newer"):
+        read_source(folder, folder=tmp_path)

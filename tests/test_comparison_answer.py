@@ -210,3 +210,12 @@ def test_changes_at_the_edges(times: tuple[float, float], said: str) -> None:
 
 def test_hostile_names_keep_sentences_short() -> None:
     assert all(len(text) < 1500 for _, text in sentences(hostile()))
+
+
+def test_times_that_are_not_known_are_said_and_never_taken_for_none() -> None:
+    unknown = msgspec.structs.replace(group(0), has_time=False)
+    compared = comparison(side(unknown), side(group(100)), [None])
+    assert headline(compared) == "Not to be compared as a whole: the time of 1 operation isn't known"
+    assert totals(compared).startswith("These sums hold only the times that are known. ")
+    (only,) = overview(compared).differences
+    assert only.verdict == "untested"

@@ -1,28 +1,33 @@
 """The gate: every limit at its edge, what can't be told is skipped, and nothing slips through."""
 
+import html
 import math
 from random import Random
 from statistics import stdev
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gate_inputs import NOISE, REAL, compared, group, judged, only, renamed, side
 from normscope.compare.baseline import decode_baseline, encode_baseline
-from normscope.compare.gate import check, require_same_gpu
+from normscope.compare.differences import overview
+from normscope.compare.gate import SPLIT_DIFFERENTLY, check, require_same_gpu
+from normscope.compare.gate_output import junit_xml, markdown_summary, text_lines
 from normscope.compare.limits import Limits, OperationLimits, TimeLimits
 from normscope.compare.measures import (
     FROM_NOTHING,
     NO_EFFICIENCY,
     NO_END_TO_END,
     NO_TIME,
+    NO_TIMES,
     NOT_IN_BASELINE,
     NOT_IN_RESULT,
     NOT_SIGNIFICANT,
     NOT_TESTABLE,
 )
-from normscope.compare.models import CallGroup, Side
+from normscope.compare.models import CallGroup, Pair, Side
 from normscope.compare.pairing import compare_sides
 from normscope.errors import UsageError
 
@@ -445,6 +450,209 @@ def test_a_norm_that_is_permuted_renamed_or_of_another_kernel_is_the_same() -> N
     other = [renamed(each, name="fused", kernels=("k",), order=i) for i, each in enumerate(reversed(made))]
     text = '[[operation]]\nname = "*"\nmax_increase_percent = 0'
     assert judged(compare_sides(side(*made), side(*other)), text).outcome == "within"
+
+
+# A part of an operation.
+
+
+def modules(slow: int = -1, calls: int = 12) -> Side:
+    """Return 25 modules with calls of 99 to 101 µs by turns; the module ``slow`` takes twice that."""
+    made = []
+    for place in range(25):
+        times_us = tuple((99.0 + number % 3) * (2 if place == slow else 1) for number in range(calls))
+        changes = {"module": f"Net_0 > L_{place}", "order": place, "std_us": stdev(times_us)}
+        made.append(group(sum(times_us), calls, times_us=times_us, **changes))
+    return side(*made)
+
+
+@pytest.mark.parametrize("is_significant", [False, True])
+@pytest.mark.parametrize("is_file", [False, True])
+def test_a_module_is_held_on_its_own_though_its_operation_is_called_in_others(
+    is_significant: bool, is_file: bool
+) -> None:
+    before = decode_baseline(encode_baseline(modules()), "norms.json") if is_file else modules()
+    comparison = compare_sides(modules(slow=3), before)
+    assert len(comparison.pairs) == 1
+    text = f"only_if_significant = {str(is_significant).lower()}\n"
+    slow = f'[[operation]]\nname = "*"\nmodule = "*L_3"\nmax_increase_percent = 20\n{text}'
+    other = f'[[operation]]\nname = "*"\nmodule = "*L_4"\nmax_increase_percent = 1\n{text}'
+    verdict = judged(comparison, slow + other)
+    found = {each.table: each for each in verdict.checks if each.key == "max_increase_percent"}
+    assert (found["operation.1"].outcome, found["operation.2"].outcome) == ("breached", "passed")
+    # 12 calls of 100 µs in the mean
+    assert found["operation.1"].value == pytest.approx(100.0)
+    assert (found["operation.1"].result, found["operation.1"].baseline) == pytest.approx((2.4, 1.2))
+    assert found["operation.2"].value == pytest.approx(0.0)
+    assert found["operation.1"].where.endswith(" · Net_0 > L_3")
+
+
+def test_a_part_is_tested_on_its_own_calls() -> None:
+    # L_0 has become slower for real, L_1 has one call of 100 µs more among 20 as before: the whole is unsure.
+    slow, fast = (tuple(start + 2.0 * number for number in range(20)) for start in (200, 100))
+    now, before = ((95.0, 105.1) * 9 + (95.0, 205.1), (95.1, 105.0) * 10)
+    first, second = (
+        side(
+            group(sum(changed), 20, times_us=changed, module="L_0"),
+            group(sum(same), 20, times_us=same, module="L_1", order=1),
+        )
+        for changed, same in ((slow, now), (fast, before))
+    )
+    comparison = compare_sides(first, second)
+    (test,) = (pair.significance for pair in comparison.pairs)
+    assert test is not None
+    assert not test.is_real
+    text = '[[operation]]\nname = "*"\nmodule = "{}"\nmax_increase_percent = 1\nonly_if_significant = true'
+    found = only(judged(comparison, text.format("L_1")), "max_increase_percent")
+    assert (found.outcome, found.reason) == ("passed", NOT_SIGNIFICANT)
+    assert only(judged(comparison, text.format("L_0")), "max_increase_percent").outcome == "breached"
+
+
+def test_a_part_of_a_scaled_operation_is_scaled_as_it_is() -> None:
+    # 3 steps of 100 µs after 1 step of 80 µs in L_1: 240 µs
+    first = side(group(300.0, 3, module="L_0"), group(300.0, 3, module="L_1", order=1), steps=3)
+    second = side(group(100.0, 1, module="L_0"), group(80.0, 1, module="L_1", order=1), steps=1)
+    text = '[[operation]]\nname = "*"\nmodule = "L_1"\nmax_increase_percent = 20'
+    found = only(judged(compare_sides(first, second), text), "max_increase_percent")
+    assert (found.result, found.baseline, found.value) == pytest.approx((0.3, 0.24, 25.0))
+
+
+def test_a_module_that_the_other_side_does_not_tell_apart_is_skipped() -> None:
+    first = side(*(group(100.0, 1, module=f"L_{place}", order=place) for place in range(3)))
+    comparison = compare_sides(first, side(group(300.0, 3, module="")))
+    text = '[[operation]]\nname = "*"\nmodule = "{}"\nmax_increase_percent = 20'
+    found = only(judged(comparison, text.format("L_1")), "max_increase_percent")
+    assert (found.outcome, found.reason) == ("skipped", SPLIT_DIFFERENTLY)
+    assert only(judged(comparison, text.format("L_?")), "max_increase_percent").outcome == "passed"
+
+
+def test_a_module_of_a_new_operation_is_held_on_its_own() -> None:
+    new = [group(1000.0, name="new", module=module) for module in ("A", "B")]
+    text = '[[operation]]\nname = "new"\nmodule = "A"\nmax_time_ms = 1'
+    found = only(judged(compared(side(group(), *new), side(group())), text), "max_time_ms")
+    assert (found.outcome, found.result) == ("passed", 1.0)
+
+
+# An outlier, and other numbers of calls.
+
+
+def test_one_outlier_is_no_increase_where_all_other_calls_are_faster() -> None:
+    # 29 calls of 96 to 96.28 µs and one of 700 µs, after 30 of 100 to 100.29 µs: 16 % more in sum
+    now = (*(96.0 + number / 100 for number in range(29)), 700.0)
+    before = tuple(100.0 + number / 100 for number in range(30))
+    comparison = compare_sides(
+        side(group(sum(now), 30, times_us=now)), side(group(sum(before), 30, times_us=before))
+    )
+    (pair,) = comparison.pairs
+    assert pair.significance is not None
+    assert pair.significance.is_real
+    assert pair.time1_us > 1.15 * pair.time2_us
+    assert [each.verdict for each in overview(comparison).differences] == ["noise"]
+    for table in ("[total]", '[[operation]]\nname = "*"'):
+        text = f"{table}\nmax_increase_percent = 5"
+        assert only(judged(comparison, text), "max_increase_percent").outcome == "breached"
+        found = only(judged(comparison, f"{text}\nonly_if_significant = true"), "max_increase_percent")
+        assert (found.outcome, found.reason) == ("passed", NOT_SIGNIFICANT)
+
+
+def test_more_calls_that_are_each_faster_add_what_they_add() -> None:
+    # 20 calls of 90 µs after 10 of 100 µs: 1.8 ms after 1 ms
+    faster = msgspec.structs.replace(REAL, effect_size=0.9)
+    comparison = compared(side(group(1800.0, 20)), side(group(1000.0, 10)), [faster])
+    text = "[total]\nmax_increase_percent = {}\nonly_if_significant = true"
+    assert only(judged(comparison, text.format(79)), "max_increase_percent").outcome == "breached"
+    assert only(judged(comparison, text.format(80)), "max_increase_percent").outcome == "passed"
+
+
+# A time that the input doesn't tell.
+
+
+def test_a_time_that_is_not_told_is_never_a_gain() -> None:
+    unknown = group(0.0, has_time=False, efficiency_percent=50.0)
+    small = {"name": "aten::rms_norm", "variant": "RMSNorm", "efficiency_percent": 50.0}
+    limits = "\n".join(
+        (
+            "max_increase_percent = 10\nmax_increase_ms = 1\nmax_time_ms = 100",
+            "min_efficiency_percent = 1\nmax_impact_score = 99",
+        )
+    )
+    text = f'[total]\n{limits}\n[[operation]]\nname = "*"\n{limits}\n[variant.RMSNorm]\n{limits}'
+    verdict = judged(
+        compared(
+            side(unknown, group(100.0, **small)),
+            side(group(9000.0, efficiency_percent=50.0), group(100.0, **small)),
+        ),
+        text,
+    )
+    in_table = {
+        table: {
+            (each.outcome, each.reason)
+            for each in verdict.checks
+            if each.table == table and each.what != "aten::rms_norm"
+        }
+        for table in ("total", "operation.1", "variant.RMSNorm")
+    }
+    assert in_table == {
+        "total": {("skipped", NO_TIMES.format("1 operation"))},
+        "operation.1": {("skipped", NO_TIME)},
+        "variant.RMSNorm": {("passed", "")},
+    }
+    assert (verdict.time_ms, verdict.result.norm_time_ms) == (None, None)
+    told = "The result doesn't tell the kernel time of 1 operation: what concerns it is skipped"
+    assert any(note.startswith(told) for note in verdict.notes)
+    for text in ("\n".join(text_lines(verdict)), junit_xml(verdict).decode(), markdown_summary(verdict)):
+        assert told in html.unescape(text)
+
+
+def test_a_time_that_the_baseline_does_not_tell_is_no_zero() -> None:
+    comparison = compared(side(group()), side(group(0.0, has_time=False)))
+    found = only(judged(comparison, "[total]\nmax_increase_percent = 10"), "max_increase_percent")
+    assert (found.outcome, found.reason, found.baseline) == ("skipped", NO_TIME, None)
+
+
+def test_a_new_operation_without_a_time_is_still_new() -> None:
+    verdict = judged(compared(side(group(), group(0.0, name="new", has_time=False)), side(group())), "")
+    assert (only(verdict, "allow_new").outcome, only(verdict, "allow_new").result) == ("breached", None)
+    assert "1 operation in the result alone, of unknown time." in verdict.notes
+
+
+# What both sides are brought to.
+
+
+def test_doubled_calls_of_one_of_two_operations_are_an_increase() -> None:
+    # as recorded: 2 ms after 1 ms, and 1 ms as before
+    other = group(1000.0, name="aten::rms_norm", variant="RMSNorm")
+    comparison = compared(side(group(2000.0, 20), other), side(group(1000.0, 10), other), [NOISE, NOISE])
+    text = '[[operation]]\nname = "*"\nmax_increase_percent = {}\nonly_if_significant = true'
+    found = judged(comparison, text.format(99)).of("breached")
+    assert [each.what for each in found] == ["aten::native_layer_norm"]
+    assert found[0].value == pytest.approx(100.0)
+    assert judged(comparison, text.format(100)).outcome == "within"
+
+
+def test_a_longer_recording_is_told_with_both_times_of_the_baseline() -> None:
+    # 2 ms in 20 calls after 1 ms in 10: that is 2 ms in as many
+    first, second = side(group(2000.0, 20)), side(group(1000.0, 10))
+    pair = Pair(first=(0,), second=(0,), paired_by="arguments", time1_us=2000.0, time2_us=2000.0)
+    verdict = judged(
+        compared(first, second, normalized="per call", pairs=(pair,)), "[total]\nmax_increase_percent = 0"
+    )
+    assert verdict.outcome == "within"
+    assert (verdict.baseline.norm_time_ms, verdict.baseline_time_ms) == (1.0, 2.0)
+    assert verdict.notes[0].endswith("All its norms take 1.000 ms as recorded, 2.000 ms so.")
+
+
+def test_one_profiler_step_is_not_many() -> None:
+    comparison = compared(side(group(), steps=1), side(group(4000.0, 40), steps=4), scale=0.25)
+    told = "The result has 1 profiler step and the baseline 4: the baseline's times are multiplied by 0.25."
+    assert judged(comparison, "[total]\nmax_time_ms = 1").notes[0].startswith(told)
+
+
+def test_limits_that_limit_nothing_are_told() -> None:
+    told = "The limits set none on time, efficiency or impact: only [coverage] is checked."
+    assert told in judged(SLOWER, "").notes
+    assert told in judged(SLOWER, "[coverage]\nallow_new = true").notes
+    for text in ("[total]", "[variant.LayerNorm]", '[[operation]]\nname = "*"'):
+        assert told not in judged(SLOWER, f"{text}\nmax_time_ms = 1").notes
 
 
 # Properties.

@@ -36,12 +36,17 @@ _NORMALIZED = {
 
 def headline(comparison: Comparison) -> str:
     """Return the answer as one sentence without a full stop: how much, where, and whether it is real."""
+    unknown = _without_time(comparison)
+    if unknown:
+        return f"Not to be compared as a whole: the time of {counted(unknown, 'operation')} isn't known"
     return _headline(overview(comparison))
 
 
 def totals(comparison: Comparison) -> str:
     """Return what both sides spend, and how they were made comparable, in a sentence or two."""
-    return _totals(overview(comparison))
+    unknown = _without_time(comparison)
+    known = "These sums hold only the times that are known. " if unknown else ""
+    return known + _totals(overview(comparison))
 
 
 def sentences(comparison: Comparison) -> tuple[tuple[str, str], ...]:
@@ -49,6 +54,11 @@ def sentences(comparison: Comparison) -> tuple[tuple[str, str], ...]:
     found = overview(comparison)
     told = ((topic, tell(found)) for topic, tell in _TOPICS)
     return tuple((topic, text) for topic, text in told if text)
+
+
+def _without_time(comparison: Comparison) -> int:
+    """Count the operations of both sides whose time isn't known."""
+    return sum(not group.has_time for side in (comparison.first, comparison.second) for group in side.groups)
 
 
 def spoken(comparison: Comparison) -> Iterator[str]:

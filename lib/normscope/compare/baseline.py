@@ -19,6 +19,7 @@ _TIME_DIGITS = 9  # significant; totals must not move by rounding
 _OTHER_DIGITS = 6
 _TIMES = frozenset({"total_us"})
 _EMPTY: tuple[Any, ...] = (None, "", (), [], {})
+_IMPLIED = frozenset({"has_time"})  # a baseline without it is refused
 _REQUIRED = frozenset(
     field.name for model in (Side, CallGroup) for field in msgspec.structs.fields(model) if field.required
 )
@@ -75,7 +76,9 @@ def _tidy(value: Any, key: str = "") -> Any:  # noqa: ANN401 - any JSON
         return [_tidy(each) for each in value]
     if isinstance(value, dict):
         return {
-            name: _tidy(each, name) for name, each in value.items() if name in _REQUIRED or each not in _EMPTY
+            name: _tidy(each, name)
+            for name, each in value.items()
+            if name in _REQUIRED or (name not in _IMPLIED and each not in _EMPTY)
         }
     return value
 
@@ -84,6 +87,9 @@ def _complaints(side: Side) -> Iterator[str]:
     """Yield what can't be true of a side."""
     if side.steps < 0:
         yield "its number of steps is negative"
+    unknown = sum(not group.has_time for group in side.groups)
+    if unknown:
+        yield f"the kernel time of {unknown:,} operation{'' if unknown == 1 else 's'} isn't known"
     for name, us in side.coverage_us.items():
         if not _is_time(us):
             yield f"the kernel time of {name} is {us}"

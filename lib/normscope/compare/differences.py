@@ -39,6 +39,11 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
         return self.pair.time1_us - self.pair.time2_us
 
     @property
+    def has_times(self) -> bool:
+        """Whether the kernel time of all groups is known; else the two times say nothing."""
+        return all(group.has_time for group in (*self.first, *self.second))
+
+    @property
     def has_other_calls(self) -> bool:
         """Whether the sides call the operation a different number of times."""
         return abs(self.calls1 - self.calls2) > _CALLS_TOLERANCE * max(self.calls1, self.calls2)
@@ -50,13 +55,13 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
         Either a test says so, and its effect points to where the sum of the times does, or the number of
         calls differs.
         """
-        return bool(self.extra_us) and (self.is_real_by_test or self.is_real_by_calls)
+        return self.has_times and bool(self.extra_us) and (self.is_real_by_test or self.is_real_by_calls)
 
     @property
     def is_real_by_test(self) -> bool:
         """Whether a test says so, and its effect points to where the sum of the times does."""
         test = self.pair.significance
-        return test is not None and test.is_real and test.effect_size * self.extra_us < 0
+        return test is not None and test.confirms(self.extra_us)
 
     @property
     def is_real_by_calls(self) -> bool:
@@ -68,7 +73,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
         """What the pair says about trace 1."""
         if self.is_real:
             return "slower" if self.extra_us > 0 else "faster"
-        return "untested" if self.pair.significance is None else "noise"
+        return "untested" if self.pair.significance is None or not self.has_times else "noise"
 
     @property
     def changes(self) -> tuple[str, ...]:

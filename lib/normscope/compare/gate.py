@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from normscope.compare.limits import CoverageLimits, Limits, OperationLimits, TimeLimits
 from normscope.compare.measures import (
@@ -14,16 +15,21 @@ from normscope.compare.measures import (
     Operation,
     Subject,
     operations_of,
+    parts_of,
     times_ms,
+    without_time,
 )
 from normscope.compare.models import CallGroup, Comparison, Side
 from normscope.compare.verdict import Check, Outcome, SideSummary, Verdict
 from normscope.errors import UsageError
 from normscope.escape import printable
+from normscope.findings.wording import counted
 
 ALL_NORMS = "all norms"
 UNATTRIBUTED = ("unlinked", "other_graph_kernels", "other_kernels_without_op")
 """Groups of the coverage whose kernels no op explains: a norm among them is not seen as one."""
+
+SPLIT_DIFFERENTLY = "only a part of an operation fits, and the other side doesn't split its calls that way"
 
 _ORDER: tuple[Outcome, ...] = ("breached", "skipped", "passed")
 _SAME = 1e-9  # a value that is the limit but for the last digits of the arithmetic is within it
@@ -80,7 +86,7 @@ def check(comparison: Comparison, limits: Limits) -> Verdict:
         baseline_time_ms=baseline_time_ms,
         scale=comparison.scale,
         normalized=comparison.normalized,
-        notes=tuple(_notes(comparison, operations)),
+        notes=(*_unlimited(limits), *_notes(comparison, operations)),
         checks=tuple(checks),
     )
 
@@ -97,14 +103,17 @@ def _variant_checks(limits: Limits, operations: Sequence[Operation], times: _Tim
 def _operation_checks(limits: Limits, operations: Sequence[Operation], times: _Times) -> Iterator[Check]:
     for number, wanted in enumerate(limits.operation, start=1):
         table = f"operation.{number}"
-        members = [each for each in operations if any(map(wanted.fits, each.groups))]
-        for member in members:
-            yield from _time_checks(table, wanted, member, Subject((member,), times))
-        if not members:
-            yield from _unmatched(table, wanted)
+        parts = parts_of(operations, wanted.fits)
+        for part in parts:
+            if part is None:
+                yield from _skipped(table, wanted, SPLIT_DIFFERENTLY)
+            else:
+                yield from _time_checks(table, wanted, part, Subject((part,), times))
+        if not parts:
+            yield from _skipped(table, wanted, "no operation fits")
 
 
-def _unmatched(table: str, wanted: OperationLimits) -> Iterator[Check]:
+def _skipped(table: str, wanted: OperationLimits, reason: str) -> Iterator[Check]:
     for key, limit in wanted.given().items():
         yield Check(
             table=table,
@@ -113,7 +122,7 @@ def _unmatched(table: str, wanted: OperationLimits) -> Iterator[Check]:
             outcome="skipped",
             limit=limit,
             unit=MEASURES[key].unit,
-            reason="no operation fits",
+            reason=reason,
         )
 
 
@@ -198,14 +207,15 @@ def _coverage_checks(
 
 def _one_sided(operation: Operation, key: str, reason: str, *, is_allowed: bool) -> Check:
     name, where, _ = _described(operation)
+    time_ms, baseline_ms = times_ms(Subject((operation,), (None, None)))
     return Check(
         table="coverage",
         key=key,
         what=name,
         where=where,
         outcome="passed" if is_allowed else "breached",
-        result=_known(operation.time1_us / 1e3) if operation.first else None,
-        baseline=_known(operation.time2_us / 1e3) if operation.second else None,
+        result=time_ms,
+        baseline=baseline_ms,
         measured_in="ms",
         reason=reason,
     )
@@ -277,8 +287,19 @@ def _summary(side: Side) -> SideSummary:
         end_to_end_ms=side.end_to_end_ms,
         operations=len(side.groups),
         calls=sum(group.count for group in side.groups),
-        norm_time_ms=_known(sum(group.total_us for group in side.groups) / 1e3),
+        norm_time_ms=_norm_time_ms(side),
     )
+
+
+def _unlimited(limits: Limits) -> Iterator[str]:
+    if not (limits.total.given() or limits.variant or limits.operation):
+        yield "The limits set none on time, efficiency or impact: only [coverage] is checked."
+
+
+def _norm_time_ms(side: Side) -> float | None:
+    if not all(group.has_time for group in side.groups):
+        return None
+    return _known(sum(group.total_us for group in side.groups) / 1e3)
 
 
 def _notes(comparison: Comparison, operations: Sequence[Operation]) -> Iterator[str]:
@@ -286,26 +307,51 @@ def _notes(comparison: Comparison, operations: Sequence[Operation]) -> Iterator[
     result, baseline = comparison.first, comparison.second
     if comparison.normalized == "per step":
         yield (
-            f"The result has {result.steps:,} profiler steps and the baseline {baseline.steps:,}: the "
-            f"baseline's times are multiplied by {comparison.scale:.4g}."
+            f"The result has {counted(result.steps, 'profiler step')} and the baseline {baseline.steps:,}: "
+            f"the baseline's times are multiplied by {comparison.scale:.4g}.{_scaled(comparison, operations)}"
         )
     if comparison.normalized == "per call":
-        yield "Where an operation's calls differ in number, the baseline's time is that of as many calls."
+        yield (
+            "All operations on both sides differ in their calls by one factor, as with a longer recording: "
+            f"the baseline's times are those of as many calls.{_scaled(comparison, operations)}"
+        )
     if not result.gpu or not baseline.gpu:
         yield "It isn't known whether both sides ran on the same GPU: the input doesn't tell."
     elif result.gpu != baseline.gpu:
         yield "The baseline is of another GPU than the result."
+    yield from _unknown_times(operations)
     yield from _one_sided_notes(operations)
     yield _noise(comparison)
 
 
+def _scaled(comparison: Comparison, operations: Sequence[Operation]) -> str:
+    """Return the baseline's time before and after, where it is known."""
+    recorded_ms = _norm_time_ms(comparison.second)
+    _, scaled_ms = times_ms(Subject(operations, (None, None)))
+    if recorded_ms is None or scaled_ms is None:
+        return ""
+    return f" All its norms take {recorded_ms:,.3f} ms as recorded, {scaled_ms:,.3f} ms so."
+
+
+def _unknown_times(operations: Sequence[Operation]) -> Iterator[str]:
+    sides: tuple[tuple[Literal[1, 2], str], ...] = ((1, "result"), (2, "baseline"))
+    for side, where in sides:
+        unknown = without_time(operations, side)
+        if unknown:
+            yield (
+                f"The {where} doesn't tell the kernel time of {counted(unknown, 'operation')}: "
+                "what concerns it is skipped, and so are the sums."
+            )
+
+
 def _one_sided_notes(operations: Sequence[Operation]) -> Iterator[str]:
-    new = [each.time1_us for each in operations if not each.second]
-    vanished = [each.time2_us for each in operations if not each.first]
-    for times_us, where in ((new, "result"), (vanished, "baseline")):
-        if times_us:
-            time_ms = sum(times_us) / 1e3
-            yield f"{_counted(len(times_us))} in the {where} alone, of {time_ms:,.3f} ms together."
+    new = [each for each in operations if not each.second]
+    vanished = [each for each in operations if not each.first]
+    for place, (alone, where) in enumerate(((new, "result"), (vanished, "baseline"))):
+        if alone:
+            time_ms = times_ms(Subject(alone, (None, None)))[place]
+            time = "of unknown time" if time_ms is None else f"of {time_ms:,.3f} ms together"
+            yield f"{counted(len(alone), 'operation')} in the {where} alone, {time}."
 
 
 def _noise(comparison: Comparison) -> str:
@@ -317,11 +363,7 @@ def _noise(comparison: Comparison) -> str:
         )
     names = " or ".join(dict.fromkeys(each.test for each in tests))
     return (
-        f"Noise: {_counted(len(comparison.pairs))} on both sides, {len(tests):,} tested, "
+        f"Noise: {counted(len(comparison.pairs), 'operation')} on both sides, {len(tests):,} tested, "
         f"{sum(each.is_real for each in tests):,} with a difference beyond the spread of the calls "
         f"({names}, p below 0.05 after Holm's adjustment, and at least a medium effect)."
     )
-
-
-def _counted(count: int) -> str:
-    return f"{count:,} operation{'' if count == 1 else 's'}"

@@ -78,6 +78,7 @@ def junit_xml(verdict: Verdict) -> bytes:
     suite = SubElement(suites, "testsuite", {"name": "normscope check", **counts})
     for check in verdict.checks:
         _add_case(suite, check)
+    SubElement(suite, "system-out").text = printable(" ".join(verdict.notes))
     indent(suites)
     return bytes(tostring(suites, encoding="UTF-8", xml_declaration=True)) + b"\n"
 

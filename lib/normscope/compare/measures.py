@@ -2,14 +2,18 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import compress
 from typing import Literal, NamedTuple
 
 from normscope.analysis.efficiency import ANOMALY_ABOVE_PERCENT
 from normscope.analysis.impact import QUANTIFIED_FACTORS
 from normscope.compare.models import CallGroup, Comparison, Significance
+from normscope.compare.pairing import total_us
+from normscope.compare.statistics import Difference, calls_of, difference, judged
 from normscope.compare.verdict import Unit
 
 NO_TIME = "a time isn't known"
+NO_TIMES = "the time of {} isn't known"
 NO_EFFICIENCY = "the efficiency isn't known"
 NO_END_TO_END = "the end-to-end time isn't known"
 NOT_IN_RESULT = "the result has none"
@@ -52,7 +56,34 @@ class Operation(NamedTuple):
             return self.time1_us - self.time2_us
         if self.significance is None:
             return None
-        return self.time1_us - self.time2_us if self.significance.is_real else self.more_calls_us
+        slower_calls_us = self.time1_us - self.time2_us - self.more_calls_us
+        is_sure = self.significance.confirms(slower_calls_us)
+        return self.more_calls_us + slower_calls_us if is_sure else self.more_calls_us
+
+    def within(self, fits: Callable[[CallGroup], bool]) -> "Operation | None":
+        """Return the part whose groups fit on either side, without a test of its own.
+
+        None where the sides split the same calls differently, so that a part of one has no partner.
+        """
+        fit1, fit2 = ([fits(group) for group in side] for side in (self.first, self.second))
+        if (fit1 and all(fit1)) or (fit2 and all(fit2)):
+            return self
+        if not self.first or not self.second:
+            chosen1, chosen2 = fit1, fit2
+        elif len(fit1) == len(fit2):
+            chosen1 = chosen2 = [one or other for one, other in zip(fit1, fit2, strict=True)]
+        else:
+            return None
+        first, second = tuple(compress(self.first, chosen1)), tuple(compress(self.second, chosen2))
+        if len(first) == len(self.first) and len(second) == len(self.second):
+            return self
+        return Operation(first, second, total_us(first), total_us(second) * self._scale)
+
+    @property
+    def _scale(self) -> float:
+        """Factor on side 2's times."""
+        recorded_us = total_us(self.second)
+        return self.time2_us / recorded_us if recorded_us else 1.0
 
 
 class Measured(NamedTuple):
@@ -105,6 +136,29 @@ def operations_of(comparison: Comparison) -> tuple[Operation, ...]:
     return (*paired, *new, *vanished)
 
 
+def parts_of(operations: Iterable[Operation], fits: Callable[[CallGroup], bool]) -> list[Operation | None]:
+    """Return what fits of each operation of which anything does; None where that can't be told apart.
+
+    A part of an operation is tested on its own calls, with regard to how many parts are.
+    """
+    members = [each for each in operations if any(map(fits, each.groups))]
+    parts = [each.within(fits) for each in members]
+    apart = [
+        place
+        for place, (part, whole) in enumerate(zip(parts, members, strict=True))
+        if part is not None and part is not whole and whole.significance is not None
+    ]
+    tests = judged([_test(parts[place]) for place in apart])
+    for place, test in zip(apart, tests, strict=True):
+        part = parts[place]
+        parts[place] = part and part._replace(significance=test)
+    return parts
+
+
+def _test(part: Operation | None) -> Difference | None:
+    return part and difference(calls_of(part.first), calls_of(part.second))
+
+
 def _alike(groups: Iterable[CallGroup]) -> Iterator[tuple[CallGroup, ...]]:
     """Yield the groups of one op with equal arguments together, whatever their modules, as in pairs."""
     found: dict[tuple[str | None, ...], list[CallGroup]] = {}
@@ -120,9 +174,22 @@ def times_ms(subject: Subject) -> tuple[float | None, float | None]:
     result = _finite(sum(each.time1_us for each in operations) / 1e3)
     baseline = _finite(sum(each.time2_us for each in operations) / 1e3)
     return (
-        result if any(each.first for each in operations) else None,
-        baseline if any(each.second for each in operations) else None,
+        result if any(each.first for each in operations) and not without_time(operations, 1) else None,
+        baseline if any(each.second for each in operations) and not without_time(operations, 2) else None,
     )
+
+
+def without_time(operations: Iterable[Operation], side: Literal[1, 2]) -> int:
+    """Return how many operations have no known time on a side."""
+    sides = (each.first if side == 1 else each.second for each in operations)
+    return sum(not all(group.has_time for group in groups) for groups in sides)
+
+
+def _no_time(operations: Sequence[Operation]) -> str:
+    unknown = max(without_time(operations, 1), without_time(operations, 2))
+    if not unknown or len(operations) == 1:
+        return NO_TIME
+    return NO_TIMES.format(f"{unknown:,} operation{'' if unknown == 1 else 's'}")
 
 
 def _time(subject: Subject) -> Measured:
@@ -131,16 +198,16 @@ def _time(subject: Subject) -> Measured:
 
 
 def _missing(subject: Subject) -> str:
-    return NO_TIME if any(each.first for each in subject.operations) else NOT_IN_RESULT
+    return _no_time(subject.operations) if any(each.first for each in subject.operations) else NOT_IN_RESULT
 
 
 def _increase_ms(subject: Subject) -> Measured:
     result, baseline = times_ms(subject)
     if baseline is None:
         known = any(each.second for each in subject.operations)
-        return Measured(None, result, None, NO_TIME if known else NOT_IN_BASELINE)
-    if result is None and _missing(subject) == NO_TIME:
-        return Measured(None, None, baseline, NO_TIME)
+        return Measured(None, result, None, _no_time(subject.operations) if known else NOT_IN_BASELINE)
+    if result is None and (reason := _missing(subject)) != NOT_IN_RESULT:
+        return Measured(None, None, baseline, reason)
     return Measured(_increase(result or 0.0, baseline), result, baseline)
 
 
@@ -185,13 +252,23 @@ def _efficiency(subject: Subject) -> Measured:
 
 
 def _why_no_efficiency(subject: Subject) -> str:
+    if without_time(subject.operations, 1):
+        return _no_time(subject.operations)
     return NO_EFFICIENCY if any(each.first for each in subject.operations) else NOT_IN_RESULT
 
 
 def _mean_efficiency(groups: Iterable[CallGroup]) -> float | None:
-    known = [(efficiency, group.total_us) for group in groups if (efficiency := _believed(group)) is not None]
+    known = _efficiencies_and_times(groups)
     time_us = sum(time for _, time in known)
     return _finite(sum(efficiency * time for efficiency, time in known) / time_us) if time_us > 0 else None
+
+
+def _efficiencies_and_times(groups: Iterable[CallGroup]) -> list[tuple[float, float]]:
+    """Return what is known of groups; nothing where a time isn't, as each would weigh by its share."""
+    found = [(_believed(group), group.total_us, group.has_time) for group in groups]
+    if not all(has_time for _, _, has_time in found):
+        return []
+    return [(percent, time_us) for percent, time_us, _ in found if percent is not None]
 
 
 def _believed(group: CallGroup) -> float | None:
@@ -215,7 +292,7 @@ def _impact(subject: Subject) -> Measured:
 
 def _impact_of(groups: Sequence[CallGroup], end_to_end_ms: float | None) -> float | None:
     """Return the summed impact score of the groups whose efficiency is known, as the metrics define it."""
-    known = [(efficiency, group.total_us) for group in groups if (efficiency := _believed(group)) is not None]
+    known = _efficiencies_and_times(groups)
     if not known or not end_to_end_ms:
         return None
     saved_us = sum(max(0.0, 1.0 - efficiency / 100.0) * time for efficiency, time in known)

@@ -49,6 +49,8 @@ class CallGroup(msgspec.Struct, frozen=True, kw_only=True):
         Place of the first call among all groups of the side.
     count, total_us
         Number of calls, and their kernel time.
+    has_time
+        Whether the kernel time is known; where it isn't, ``total_us`` is 0.
     times_us
         Kernel time of each call in the order of time; empty where only mean and deviation are known.
     mean_us, std_us
@@ -69,6 +71,7 @@ class CallGroup(msgspec.Struct, frozen=True, kw_only=True):
     order: int
     count: int
     total_us: float
+    has_time: bool = True
     times_us: tuple[float, ...] = ()
     mean_us: float
     std_us: float | None = None
@@ -125,6 +128,13 @@ class Significance(msgspec.Struct, frozen=True, kw_only=True):
     p_value: float
     effect_size: float
     is_real: bool
+
+    def confirms(self, extra_us: float) -> bool:
+        """Tell whether the test is behind a difference of time 1 less time 2: real, and of the same sign.
+
+        One outlier can turn the sum against what nearly all calls say.
+        """
+        return self.is_real and self.effect_size * extra_us < 0
 
 
 class Pair(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from typing import get_args
 import msgspec
 
 from normscope.compare.models import CallGroup, Comparison, Pair, PairedBy, Side, Significance
-from normscope.compare.statistics import Difference, Sample, difference, judged, pooled, sample_of
+from normscope.compare.statistics import Difference, calls_of, difference, judged
 
 Key = tuple[str, ...]
 KeyOf = Callable[[CallGroup], Key | None]
@@ -255,15 +255,10 @@ def total_us(groups: Iterable[CallGroup]) -> float:
 
 
 def _difference(match: _Match, own: Groups, other: Groups) -> Difference | None:
-    """Return what a test says, where a call of both sides may be the same work: by variant alone it isn't."""
-    if match.paired_by == "variant":
+    """Return what a test says, where a call of both sides may be the same work: by variant alone it isn't.
+
+    Nor is there anything to test where a time isn't known.
+    """
+    if match.paired_by == "variant" or not all(group.has_time for group in (*own, *other)):
         return None
-    return difference(pooled([_sample(group) for group in own]), pooled([_sample(group) for group in other]))
-
-
-def _sample(group: CallGroup) -> Sample:
-    if group.times_us:
-        return sample_of(group.times_us)
-    mean_us = group.mean_us if math.isfinite(group.mean_us) else 0.0
-    std_us = group.std_us if group.std_us is not None and math.isfinite(group.std_us) else None
-    return Sample(count=group.count, mean_us=mean_us, std_us=std_us)
+    return difference(calls_of(own), calls_of(other))

@@ -255,6 +255,8 @@ def _groups(metrics: CategoryMetrics, data: TraceData | None) -> Iterable[_Draft
     is_standalone = metrics.comparison_scope == "standalone"
     for index, operation in enumerate(metrics.operations):
         whole = _whole(operation, is_standalone=is_standalone)
+        if not whole.total_us and index in metrics.data_quality.operations_without_time:
+            whole = msgspec.structs.replace(whole, has_time=False)
         place = metrics.category, index
         if index in calls:
             yield from (_Draft(group, place, start) for group, start in _by_module(whole, calls[index]))
@@ -279,7 +281,7 @@ def _whole(operation: Operation, *, is_standalone: bool) -> CallGroup:
         module="" if found_by else BETWEEN_MODULES.join(operation.module_chain),
         arguments=None if operation.args is UNSET else operation.args,
         library=operation.library,
-        kernels=_kernels(operation.kernel_name),
+        kernels=tuple(map(bare_kernel_name, kernels_in(operation.kernel_name))),
         order=0,
         count=operation.count,
         total_us=total_us,
@@ -297,14 +299,11 @@ def _total_us(operation: Operation) -> float:
     return exact_us if abs(exact_us - rounded_us) <= _LARGEST_ROUNDING_US else rounded_us
 
 
-def _kernels(kernel_name: str) -> tuple[str, ...]:
-    """Return the bare names in ``Kernel 1: …<br>Kernel 2: …``, or that of a single kernel."""
-    if not kernel_name:
-        return ()
+def kernels_in(kernel_name: str) -> list[str]:
+    """Return the names in ``Kernel 1: …<br>Kernel 2: …``, or that of a single kernel."""
     if not _NUMBERED_KERNEL.match(kernel_name):
-        return (bare_kernel_name(kernel_name),)
-    numbered = kernel_name.split("<br>")
-    return tuple(bare_kernel_name(_NUMBERED_KERNEL.sub("", name, count=1)) for name in numbered)
+        return [kernel_name] if kernel_name else []
+    return [_NUMBERED_KERNEL.sub("", name, count=1) for name in kernel_name.split("<br>")]
 
 
 def _by_module(whole: CallGroup, calls: CallTimes) -> Iterable[tuple[CallGroup, float]]:

@@ -6,13 +6,13 @@ statistics library would take longer than a whole comparison.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import groupby
 
 import msgspec
 
-from normscope.compare.models import Significance, Test
+from normscope.compare.models import CallGroup, Significance, Test
 
 LEAST_CALLS_RANKED = 4
 """With three calls a side the smallest p-value of the rank test is 0.1, so it could find nothing."""
@@ -54,6 +54,19 @@ def sample_of(times_us: Sequence[float]) -> Sample:
     squares = math.fsum((time - mean) ** 2 for time in times)
     std = math.sqrt(squares / (len(times) - 1)) if len(times) > 1 else None
     return Sample(count=len(times), mean_us=mean, std_us=std, times_us=times)
+
+
+def calls_of(groups: Iterable[CallGroup]) -> Sample:
+    """Return the sample that the calls of groups make together; figures that are no numbers count as none."""
+    return pooled([_sample(group) for group in groups])
+
+
+def _sample(group: CallGroup) -> Sample:
+    if group.times_us:
+        return sample_of(group.times_us)
+    mean_us = group.mean_us if math.isfinite(group.mean_us) else 0.0
+    std_us = group.std_us if group.std_us is not None and math.isfinite(group.std_us) else None
+    return Sample(count=group.count, mean_us=mean_us, std_us=std_us)
 
 
 def pooled(samples: Sequence[Sample]) -> Sample:

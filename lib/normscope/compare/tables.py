@@ -13,7 +13,7 @@ from normscope.analysis.models import CategoryMetrics, Operation
 from normscope.analysis.traced import BETWEEN
 from normscope.compare.models import CallGroup, Side
 from normscope.compare.pairing import total_us
-from normscope.compare.sides import BETWEEN_MODULES, Place
+from normscope.compare.sides import BETWEEN_MODULES, Place, kernels_in
 from normscope.compare.statistics import Sample, pooled
 
 Cells = dict[str, object]
@@ -23,7 +23,6 @@ Table = tuple[list[str], list[list[object]]]
 _BYTES_PER_MIB = 1024.0 * 1024.0
 _BOUND_COLUMN = {bound: column for column, bound in BOUND_TYPES.items()}
 _ARGUMENT = re.compile(r"\(([0-9,]*)\) ?(.*)", re.DOTALL)
-_NUMBERED_KERNEL = re.compile(r"Kernel [0-9]+: ")
 
 
 def tables_of_metrics(metrics: Sequence[CategoryMetrics]) -> dict[str, Table]:
@@ -82,7 +81,7 @@ def _table(rows: Sequence[Cells]) -> Table:
 
 
 def _operation_cells(op: Operation) -> Cells:
-    efficiency, kernels = op.efficiency, _kernels(op.kernel_name)
+    efficiency, kernels = op.efficiency, kernels_in(op.kernel_name)
     return {
         c.NAME: op.name,
         c.COUNT: op.count,
@@ -133,12 +132,6 @@ def _baseline_cells(groups: Sequence[CallGroup]) -> Cells:
         c.VARIANT: first.variant,
         c.FOUND_BY: first.found_by,
     }
-
-
-def _kernels(kernel_name: str) -> list[str]:
-    if not _NUMBERED_KERNEL.match(kernel_name):
-        return [kernel_name] if kernel_name else []
-    return [_NUMBERED_KERNEL.sub("", name, count=1) for name in kernel_name.split("<br>")]
 
 
 def _details(kernels: Sequence[str]) -> str:

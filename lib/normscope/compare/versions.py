@@ -61,7 +61,8 @@ def check_version(version: str, *, what: str, where: str) -> None:
         remedy = f"of a newer normscope than this one, {__version__}; update normscope"
     else:
         remedy = "which this normscope doesn't read; write it again with this one"
-    message = f"{where}: the {what} has schema version {shown}, {remedy}"
+    verb = "have" if what.startswith("results") else "has"
+    message = f"{where}: the {what} {verb} schema version {shown}, {remedy}"
     raise InputError(message)
 
 
