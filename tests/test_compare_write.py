@@ -68,9 +68,73 @@ def test_rows_that_share_a_partner_divide_it_by_their_calls(tmp_path: Path) -> N
     comparison = written(source, side(group(*[70.0] * 10, module="")), tmp_path / "out")
     assert comparison.normalized == "per call"
     first, second = table(tmp_path / "out")
-    # Ten calls of 700 µs against seven: 490 µs, five sevenths and two sevenths; ten calls are 7 and 3.
+    # Ten calls of 700 µs against seven: 490 µs and seven calls, five sevenths and two sevenths.
     assert [float(cell) for cell in added(first)[-1:] + added(second)[-1:]] == pytest.approx([350.0, 140.0])
-    assert [first["lca_count_trace2"], second["lca_count_trace2"]] == ["7", "3"]
+    assert [first["lca_count_trace2"], second["lca_count_trace2"]] == ["5", "2"]
+
+
+def overview_of(folder: Path) -> str:
+    metrics = analyze_category(folder, "norm_fwd", "comparative")
+    assert isinstance(metrics, CategoryMetrics)
+    return render_findings(metrics)
+
+
+def test_the_calls_of_trace_2_are_scaled_with_its_time_per_step(tmp_path: Path) -> None:
+    one, two = tmp_path / "one.json", tmp_path / "two.json"
+    # A step has one call in each of two modules: 30 µs a step against 60 µs a step.
+    one.write_bytes(layer_norm_calls(40.0, 20.0))
+    two.write_bytes(layer_norm_calls(20.0, 10.0, 20.0, 10.0))
+    first = read_source(one, folder=tmp_path / "run")
+    second = read_source(two, folder=tmp_path / "second").side
+    assert written(first, second, tmp_path / "out").normalized == "per step"
+    (only,) = table(tmp_path / "out")
+    assert [float(only[c]) for c in ADDED_COLUMNS[:3]] == [0.5, -30.0, 2.0]
+    text = overview_of(tmp_path / "out")
+    assert "60 µs in trace 1 and 30 µs in trace 2, which is scaled to the single step of trace 1" in text
+    assert "100% slower" in text
+    assert "differ in calls" not in text
+
+
+def test_the_calls_of_trace_2_are_scaled_with_its_time_per_call(tmp_path: Path) -> None:
+    source = run_of(tmp_path / "run", [row(time_us=500.0, count=50, cells=SMALL)])
+    assert written(source, side(group(*[5.0] * 25, module="")), tmp_path / "out").normalized == "per call"
+    (only,) = table(tmp_path / "out")
+    assert [float(only[c]) for c in ADDED_COLUMNS[:3]] == [0.5, -250.0, 50.0]
+    text = overview_of(tmp_path / "out")
+    assert "500 µs in trace 1 and 250 µs in trace 2, which is scaled to the calls of trace 1" in text
+    assert "100% slower" in text
+    assert "differ in calls" not in text
+    assert "each call is" not in text
+
+
+def test_calls_that_differ_as_recorded_are_told(tmp_path: Path) -> None:
+    two, one = tmp_path / "two.json", tmp_path / "one.json"
+    two.write_bytes(layer_norm_calls(40.0, 20.0, 40.0, 20.0))
+    one.write_bytes(layer_norm_calls(40.0, 20.0, 40.0))
+    first = read_source(two, folder=tmp_path / "run")
+    second = read_source(one, folder=tmp_path / "second").side
+    assert written(first, second, tmp_path / "out").normalized == "as recorded"
+    (only,) = table(tmp_path / "out")
+    assert only["lca_count_trace2"] == "3"
+    assert "scaled" not in overview_of(tmp_path / "out")
+
+
+def test_a_category_of_an_earlier_run_goes_whatever_its_name(tmp_path: Path) -> None:
+    source = run_of(tmp_path / "run", [row(time_us=400.0, cells=SMALL)])
+    write_run(tmp_path / "out", [row("RMSNorm")], category="rmsnorm")
+    written(source, source.side, tmp_path / "out")
+    assert find_categories(tmp_path / "out") == ("norm_fwd",)
+    assert not list((tmp_path / "out").rglob("rmsnorm*"))
+
+
+def test_results_keep_the_times_that_their_calls_add_up_to(tmp_path: Path) -> None:
+    trace = tmp_path / "a trace.json"
+    trace.write_bytes(layer_norm_calls(8.6004, 8.0008))
+    traced = read_source(trace, folder=tmp_path / "run")
+    results = read_source(write_results(tmp_path / "report", traced), folder=tmp_path / "unused")
+    written(results, traced.side, tmp_path / "out")
+    (only,) = table(tmp_path / "out")
+    assert float(only["Kernel Time (µs)_sum"]) == pytest.approx(16.6012, abs=1e-9)
 
 
 def test_rows_with_a_partner_each_get_that_ones_time(tmp_path: Path) -> None:
@@ -109,7 +173,8 @@ def test_what_lies_beside_the_tables_comes_along(tmp_path: Path) -> None:
     metadata = json.loads((tmp_path / "out" / "metadata" / "norm_fwd_metadata.json").read_text())
     assert metadata["comparison_scope"] == "comparative"
     original = json.loads((tmp_path / "run" / "metadata" / "norm_fwd_metadata.json").read_text())
-    assert {**metadata, "comparison_scope": "standalone"} == original
+    told = {"comparison_normalized": "as recorded", "comparison_steps": 2}
+    assert metadata == {**original, "comparison_scope": "comparative", **told}
 
 
 def test_nothing_of_an_earlier_comparison_stays(tmp_path: Path) -> None:

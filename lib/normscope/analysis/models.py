@@ -188,7 +188,10 @@ class DataQuality(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CategoryMetrics(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="OK"):
-    """One ``<category>_metrics.json`` of a successful analysis."""
+    """One ``<category>_metrics.json`` of a successful analysis.
+
+    ``trace2_scaled_to`` says what of trace 1 the times and calls of trace 2 are scaled to, where they are.
+    """
 
     category: str
     comparison_scope: Scope
@@ -201,6 +204,7 @@ class CategoryMetrics(msgspec.Struct, frozen=True, kw_only=True, tag_field="stat
     category_findings: tuple[CategoryFinding, ...]
     schema_version: str = SCHEMA_VERSION
     direction: Direction
+    trace2_scaled_to: str | UnsetType = UNSET
     hardware: Hardware
     data_quality: DataQuality
 

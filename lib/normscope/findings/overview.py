@@ -5,6 +5,8 @@ The patterns only speak about what the metrics already hold; they never add or d
 
 from collections.abc import Callable, Sequence
 
+from msgspec import UNSET
+
 from normscope.analysis.models import CategoryMetrics, Operation, Variant, exceeds_end_to_end
 from normscope.analysis.upper_bound import sum_words
 from normscope.escape import markdown
@@ -177,6 +179,8 @@ def _trace2(metrics: CategoryMetrics) -> str:
         who = f"{sentence_case(plural(len(pairs), 'signature'))} with a counterpart in trace 2"
     own, other = sum(own for own, _ in pairs), sum(other for _, other in pairs)
     takes = f"{who} {verb(len(pairs), 'take')} {duration(own)} in trace 1 and {duration(other)} in trace 2"
+    if metrics.trace2_scaled_to is not UNSET:
+        takes += f", which is scaled to {markdown(metrics.trace2_scaled_to)}"
     if own == other:
         return f"{takes}."
     compared = ("less", "faster") if own < other else ("more", "slower")
