@@ -16,8 +16,10 @@ from normscope.compare.pairing import compare_sides
 from normscope.compare.sides import SideSource, read_source
 from normscope.compare.write import ADDED_COLUMNS, write_comparison
 from normscope.inputs.rundir import default_scope, find_categories
+from normscope.report.key_figures import key_figures
+from normscope.report.results import Report
 from pairing_inputs import ARGUMENTS, group, side, without_times
-from runs import Row, row, write_run
+from runs import METADATA, Row, row, write_run
 from test_compare_sides import layer_norm_calls, write_baseline, write_results
 
 SMALL = {"Input Dims": "((8, 768), (768,))", "Input type": "('c10::BFloat16', 'c10::BFloat16')"}
@@ -291,3 +293,26 @@ def test_a_table_with_a_header_alone_stays_one(tmp_path: Path) -> None:
     source = read_source(tmp_path / "run", folder=tmp_path / "unused")
     written(source, source.side, tmp_path / "out")
     assert table(tmp_path / "out", "norm_bwd") == []
+
+
+def test_sentences_and_tiles_of_a_comparison_rest_on_exact_times(tmp_path: Path) -> None:
+    # 39.4 µs against 30.8 µs: 8.6 µs and 27.9%.
+    total = {"gpu_utilization": {"total_time_ms": 0.1}}
+    run = write_run(tmp_path / "run", [row(time_us=39.4, cells=SMALL)], metadata=METADATA | total)
+    source = read_source(run, folder=tmp_path / "unused")
+    written(source, side(group(*[3.08] * 10, module="")), tmp_path / "out")
+    metrics = analyze_category(tmp_path / "out", "norm_fwd", "comparative")
+    assert isinstance(metrics, CategoryMetrics)
+    (only,) = metrics.operations
+    assert (only.kernel_time_us, only.time2_us, only.delta_us) == pytest.approx((39.4, 30.8, -8.6))
+    text = render_findings(metrics)
+    assert "8.6 µs more than in trace 2 (28% slower)" in text
+    report = Report(
+        label="out",
+        out_dir=tmp_path,
+        comparison_scope="comparative",
+        top_n=20,
+        metrics=(metrics,),
+    )
+    figures = key_figures(report)
+    assert (figures.time_ms, figures.trace2_time_ms) == pytest.approx((0.0394, 0.0308))

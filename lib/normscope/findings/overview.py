@@ -89,7 +89,7 @@ def _cost(op: Operation, metrics: CategoryMetrics) -> str:
     reached = "efficiency not known" if percent is None else f"{significant(percent)}% of roofline"
     if metrics.comparison_scope == "comparative":
         reached = "in trace 1"
-    return f"{op_words(op)}{shape} ({duration(op.time_ms * 1e3)}, {reached})"
+    return f"{op_words(op)}{shape} ({duration(op.own_us)}, {reached})"
 
 
 def variant_times_ms(metrics: CategoryMetrics) -> dict[Variant, float]:
@@ -168,7 +168,7 @@ def _has_trace2(metrics: CategoryMetrics) -> bool:
 
 def _against_trace2_us(metrics: CategoryMetrics) -> list[tuple[float, float]]:
     """Return the times in trace 1 and trace 2 of the operations that both have."""
-    times = ((op.time_ms * 1e3, trace2_us(op)) for op in metrics.operations)
+    times = ((op.own_us, trace2_us(op)) for op in metrics.operations)
     return [(own, other) for own, other in times if other]
 
 
