@@ -135,11 +135,11 @@ def test_forward_does_not_pair_with_backward_nor_one_variant_with_another() -> N
         assert (found.pairs, found.only_first, found.only_second) == ((), (0,), (0,))
 
 
-def test_a_direction_that_is_not_known_is_forward() -> None:
-    assert compare_sides(side(group(1.0)), side(group(1.0, direction="unknown"))).pairs
-    assert not compare_sides(
-        side(group(1.0, direction="backward")), side(group(1.0, direction="unknown"))
-    ).pairs
+def test_a_direction_that_is_not_known_is_forward_where_it_can_be() -> None:
+    unknown = side(group(1.0, direction="unknown"))
+    both = side(group(1.0, direction="backward"), group(1.0))
+    (only,) = compare_sides(unknown, both).pairs
+    assert (only.first, only.second) == ((0,), (1,))
 
 
 def test_modules_on_one_side_only_pair_all_at_once() -> None:
@@ -309,3 +309,17 @@ def test_modules_together_tell_what_none_of_them_could_alone() -> None:
     assert sizes([pair]) == [(12, 12)]
     assert pair.significance is not None
     assert pair.significance.is_real
+
+
+def test_a_side_that_knows_no_direction_pairs_its_backward_calls_too() -> None:
+    names = ("rms_forward", "rms_backward")
+    undirected = side(*(group(5.0, 5.0, name=name, direction="unknown") for name in names))
+    directed = side(
+        *(group(4.0, 4.0, name=n, direction=d) for n, d in zip(names, ("forward", "backward"), strict=True))
+    )
+    for first, second in ((undirected, directed), (directed, undirected)):
+        found = compare_sides(first, second)
+        assert [(pair.first, pair.second) for pair in found.pairs] == [((0,), (0,)), ((1,), (1,))]
+        assert (found.only_first, found.only_second) == ((), ())
+    backward = side(group(4.0, 4.0, direction="backward"))
+    assert compare_sides(side(group(5.0, 5.0)), backward).pairs == ()

@@ -16,8 +16,10 @@ from normscope.compare.pairing import compare_sides
 from normscope.compare.sides import SideSource, read_source
 from normscope.compare.write import ADDED_COLUMNS, write_comparison
 from normscope.inputs.rundir import default_scope, find_categories
+from normscope.report.key_figures import key_figures
+from normscope.report.results import Report
 from pairing_inputs import ARGUMENTS, group, side, without_times
-from runs import Row, row, write_run
+from runs import METADATA, Row, row, write_run
 from test_compare_sides import layer_norm_calls, write_baseline, write_results
 
 SMALL = {"Input Dims": "((8, 768), (768,))", "Input type": "('c10::BFloat16', 'c10::BFloat16')"}
@@ -68,9 +70,73 @@ def test_rows_that_share_a_partner_divide_it_by_their_calls(tmp_path: Path) -> N
     comparison = written(source, side(group(*[70.0] * 10, module="")), tmp_path / "out")
     assert comparison.normalized == "per call"
     first, second = table(tmp_path / "out")
-    # Ten calls of 700 µs against seven: 490 µs, five sevenths and two sevenths; ten calls are 7 and 3.
+    # Ten calls of 700 µs against seven: 490 µs and seven calls, five sevenths and two sevenths.
     assert [float(cell) for cell in added(first)[-1:] + added(second)[-1:]] == pytest.approx([350.0, 140.0])
-    assert [first["lca_count_trace2"], second["lca_count_trace2"]] == ["7", "3"]
+    assert [first["lca_count_trace2"], second["lca_count_trace2"]] == ["5", "2"]
+
+
+def overview_of(folder: Path) -> str:
+    metrics = analyze_category(folder, "norm_fwd", "comparative")
+    assert isinstance(metrics, CategoryMetrics)
+    return render_findings(metrics)
+
+
+def test_the_calls_of_trace_2_are_scaled_with_its_time_per_step(tmp_path: Path) -> None:
+    one, two = tmp_path / "one.json", tmp_path / "two.json"
+    # A step has one call in each of two modules: 30 µs a step against 60 µs a step.
+    one.write_bytes(layer_norm_calls(40.0, 20.0))
+    two.write_bytes(layer_norm_calls(20.0, 10.0, 20.0, 10.0))
+    first = read_source(one, folder=tmp_path / "run")
+    second = read_source(two, folder=tmp_path / "second").side
+    assert written(first, second, tmp_path / "out").normalized == "per step"
+    (only,) = table(tmp_path / "out")
+    assert [float(only[c]) for c in ADDED_COLUMNS[:3]] == [0.5, -30.0, 2.0]
+    text = overview_of(tmp_path / "out")
+    assert "60 µs in trace 1 and 30 µs in trace 2, which is scaled to the single step of trace 1" in text
+    assert "100% slower" in text
+    assert "differ in calls" not in text
+
+
+def test_the_calls_of_trace_2_are_scaled_with_its_time_per_call(tmp_path: Path) -> None:
+    source = run_of(tmp_path / "run", [row(time_us=500.0, count=50, cells=SMALL)])
+    assert written(source, side(group(*[5.0] * 25, module="")), tmp_path / "out").normalized == "per call"
+    (only,) = table(tmp_path / "out")
+    assert [float(only[c]) for c in ADDED_COLUMNS[:3]] == [0.5, -250.0, 50.0]
+    text = overview_of(tmp_path / "out")
+    assert "500 µs in trace 1 and 250 µs in trace 2, which is scaled to the calls of trace 1" in text
+    assert "100% slower" in text
+    assert "differ in calls" not in text
+    assert "each call is" not in text
+
+
+def test_calls_that_differ_as_recorded_are_told(tmp_path: Path) -> None:
+    two, one = tmp_path / "two.json", tmp_path / "one.json"
+    two.write_bytes(layer_norm_calls(40.0, 20.0, 40.0, 20.0))
+    one.write_bytes(layer_norm_calls(40.0, 20.0, 40.0))
+    first = read_source(two, folder=tmp_path / "run")
+    second = read_source(one, folder=tmp_path / "second").side
+    assert written(first, second, tmp_path / "out").normalized == "as recorded"
+    (only,) = table(tmp_path / "out")
+    assert only["lca_count_trace2"] == "3"
+    assert "scaled" not in overview_of(tmp_path / "out")
+
+
+def test_a_category_of_an_earlier_run_goes_whatever_its_name(tmp_path: Path) -> None:
+    source = run_of(tmp_path / "run", [row(time_us=400.0, cells=SMALL)])
+    write_run(tmp_path / "out", [row("RMSNorm")], category="rmsnorm")
+    written(source, source.side, tmp_path / "out")
+    assert find_categories(tmp_path / "out") == ("norm_fwd",)
+    assert not list((tmp_path / "out").rglob("rmsnorm*"))
+
+
+def test_results_keep_the_times_that_their_calls_add_up_to(tmp_path: Path) -> None:
+    trace = tmp_path / "a trace.json"
+    trace.write_bytes(layer_norm_calls(8.6004, 8.0008))
+    traced = read_source(trace, folder=tmp_path / "run")
+    results = read_source(write_results(tmp_path / "report", traced), folder=tmp_path / "unused")
+    written(results, traced.side, tmp_path / "out")
+    (only,) = table(tmp_path / "out")
+    assert float(only["Kernel Time (µs)_sum"]) == pytest.approx(16.6012, abs=1e-9)
 
 
 def test_rows_with_a_partner_each_get_that_ones_time(tmp_path: Path) -> None:
@@ -109,7 +175,8 @@ def test_what_lies_beside_the_tables_comes_along(tmp_path: Path) -> None:
     metadata = json.loads((tmp_path / "out" / "metadata" / "norm_fwd_metadata.json").read_text())
     assert metadata["comparison_scope"] == "comparative"
     original = json.loads((tmp_path / "run" / "metadata" / "norm_fwd_metadata.json").read_text())
-    assert {**metadata, "comparison_scope": "standalone"} == original
+    told = {"comparison_normalized": "as recorded", "comparison_steps": 2}
+    assert metadata == {**original, "comparison_scope": "comparative", **told}
 
 
 def test_nothing_of_an_earlier_comparison_stays(tmp_path: Path) -> None:
@@ -226,3 +293,26 @@ def test_a_table_with_a_header_alone_stays_one(tmp_path: Path) -> None:
     source = read_source(tmp_path / "run", folder=tmp_path / "unused")
     written(source, source.side, tmp_path / "out")
     assert table(tmp_path / "out", "norm_bwd") == []
+
+
+def test_sentences_and_tiles_of_a_comparison_rest_on_exact_times(tmp_path: Path) -> None:
+    # 39.4 µs against 30.8 µs: 8.6 µs and 27.9%.
+    total = {"gpu_utilization": {"total_time_ms": 0.1}}
+    run = write_run(tmp_path / "run", [row(time_us=39.4, cells=SMALL)], metadata=METADATA | total)
+    source = read_source(run, folder=tmp_path / "unused")
+    written(source, side(group(*[3.08] * 10, module="")), tmp_path / "out")
+    metrics = analyze_category(tmp_path / "out", "norm_fwd", "comparative")
+    assert isinstance(metrics, CategoryMetrics)
+    (only,) = metrics.operations
+    assert (only.kernel_time_us, only.time2_us, only.delta_us) == pytest.approx((39.4, 30.8, -8.6))
+    text = render_findings(metrics)
+    assert "8.6 µs more than in trace 2 (28% slower)" in text
+    report = Report(
+        label="out",
+        out_dir=tmp_path,
+        comparison_scope="comparative",
+        top_n=20,
+        metrics=(metrics,),
+    )
+    figures = key_figures(report)
+    assert (figures.time_ms, figures.trace2_time_ms) == pytest.approx((0.0394, 0.0308))

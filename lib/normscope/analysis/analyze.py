@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from msgspec import UNSET, UnsetType
+
 from normscope.analysis import columns as c
 from normscope.analysis.columns import OpColumns, op_columns
 from normscope.analysis.impact import estimate_impacts, group_findings
@@ -22,6 +24,8 @@ from normscope.errors import InputError
 from normscope.inputs.metadata import Metadata, read_fusion_map, read_metadata
 from normscope.inputs.ops_table import OpsTable, is_absent, read_ops_table
 from normscope.inputs.rundir import CategoryPaths, category_paths, check_run_dir
+
+_MAX_STEPS = 10**9  # more than any trace has
 
 
 def analyze_category(run_dir: Path | str, category: str, scope: Scope = "standalone") -> Metrics:
@@ -79,6 +83,7 @@ def _analyze(paths: CategoryPaths, category: str, scope: Scope) -> CategoryMetri
         impact_estimates=estimates,
         category_findings=group_findings(estimates, scope),
         direction=norm_direction(category),
+        trace2_scaled_to=_trace2_scaled_to(metadata) if scope == "comparative" else UNSET,
         hardware=_hardware(metadata),
         data_quality=_data_quality(table, operations, round(total_us / 1e3, 3), metadata, scope),
     )
@@ -93,6 +98,14 @@ def _percent_of_compute(total_us: float, metadata: Metadata) -> float:
     stated_ms = metadata.gpu_utilization.total_time_ms if metadata.gpu_utilization else None
     end_to_end_ms = 1.0 if stated_ms is None else stated_ms
     return round(total_us / 1e3 / end_to_end_ms * 100.0, 2) if end_to_end_ms > 0 else 0
+
+
+def _trace2_scaled_to(metadata: Metadata) -> str | UnsetType:
+    """Return what of trace 1 the time and the calls of trace 2 are scaled to, unset where they aren't."""
+    steps = metadata.comparison_steps or 0
+    if metadata.comparison_normalized == "per step" and 0 < steps < _MAX_STEPS:
+        return "the single step of trace 1" if steps == 1 else f"the {steps:,} steps of trace 1"
+    return "the calls of trace 1" if metadata.comparison_normalized == "per call" else UNSET
 
 
 def _operation_count(columns: OpColumns) -> int:

@@ -68,7 +68,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ``norm_library`` is who wrote the op or kernel, by the catalog of norms, also where ``library`` doesn't
     tell it. ``shapes_from`` names the capture of a graph that tells the inputs of its replays, and what alone
     it was matched by where nothing confirms it. ``main_kernel`` holds most of the time of a call that has
-    several kernels.
+    several kernels. In the comparative scope ``kernel_time_us``, ``time2_us`` and ``delta_us`` are the times
+    of both traces and their difference, not rounded as ``time_ms``, ``t2_time_ms`` and ``difference_ms`` are.
     """
 
     name: str
@@ -111,6 +112,28 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     main_kernel: str | UnsetType = UNSET
     main_kernel_percent: float | UnsetType = UNSET
     limits: Limits | UnsetType = UNSET
+    kernel_time_us: float | UnsetType = UNSET
+    time2_us: float | UnsetType = UNSET
+    delta_us: float | UnsetType = UNSET
+
+    @property
+    def own_us(self) -> float:
+        """Its kernel time, as exactly as it is known."""
+        return self.time_ms * 1e3 if self.kernel_time_us is UNSET else self.kernel_time_us
+
+    @property
+    def trace2_us(self) -> float | None:
+        """Trace 2's kernel time, as exactly as it is known; None where the table doesn't tell it."""
+        if self.time2_us is not UNSET:
+            return self.time2_us
+        return None if self.t2_time_ms is UNSET else self.t2_time_ms * 1e3
+
+    @property
+    def trace2_minus_own_us(self) -> float | None:
+        """Trace 2's time minus its own, likewise."""
+        if self.delta_us is not UNSET:
+            return self.delta_us
+        return None if self.difference_ms is UNSET else self.difference_ms * 1e3
 
 
 class ImpactEstimate(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -188,7 +211,10 @@ class DataQuality(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CategoryMetrics(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="OK"):
-    """One ``<category>_metrics.json`` of a successful analysis."""
+    """One ``<category>_metrics.json`` of a successful analysis.
+
+    ``trace2_scaled_to`` says what of trace 1 the times and calls of trace 2 are scaled to, where they are.
+    """
 
     category: str
     comparison_scope: Scope
@@ -201,6 +227,7 @@ class CategoryMetrics(msgspec.Struct, frozen=True, kw_only=True, tag_field="stat
     category_findings: tuple[CategoryFinding, ...]
     schema_version: str = SCHEMA_VERSION
     direction: Direction
+    trace2_scaled_to: str | UnsetType = UNSET
     hardware: Hardware
     data_quality: DataQuality
 

@@ -4,7 +4,7 @@ Works by column: each key that has to be worked out is a function from columns t
 reads the columns across. That keeps a table of a hundred thousand rows a matter of seconds.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from msgspec import UNSET, UnsetType
 
@@ -16,6 +16,8 @@ from normscope.analysis.models import Direction, Efficiency, Operation, Scope, V
 from normscope.analysis.names import kernel_names, norm_direction, norm_library, norm_variant
 from normscope.analysis.traced import TracedKeys, traced_keys
 from normscope.inputs.metadata import Metadata
+
+_Number = TypeVar("_Number", int, float)
 
 HIGH_VARIANCE_ABOVE = 1.0
 VARIANCE_MIN_CALLS = 10
@@ -126,6 +128,9 @@ def _operation(i: int, columns: OpColumns, derived: _Derived) -> Operation:
         kernel_time_mean_us=columns.time_mean_us[i],
         kernel_time_std_us=columns.time_std_us[i],
         bytes_moved_per_call=derived.bytes_moved[i],
+        kernel_time_us=derived.times_us[i] if derived.is_comparative else UNSET,
+        time2_us=_known(columns.time_trace2_us[i]) if derived.is_comparative else UNSET,
+        delta_us=_known(columns.delta_us[i]) if derived.is_comparative else UNSET,
         **derived.traced[i],
     )
 
@@ -221,5 +226,5 @@ def _milliseconds(time_us: float | None) -> float | UnsetType:
     return UNSET if time_us is None else round(time_us / 1e3, 3)
 
 
-def _known(count: int | None) -> int | UnsetType:
-    return UNSET if count is None else count
+def _known(value: _Number | None) -> _Number | UnsetType:
+    return UNSET if value is None else value

@@ -105,8 +105,16 @@ def _common_ratio(first: Side, second: Side, sides: Sequence[tuple[Groups, Group
 
 
 def _kind_of_norm(group: CallGroup) -> Key:
-    """Return what has to be equal in any pair; a direction that isn't known is forward."""
+    """Return what has to be equal in a pair; a direction that isn't known counts as forward at first."""
     return ("backward" if group.direction == "backward" else "forward", group.variant)
+
+
+def _variant_alone(group: CallGroup) -> Key:
+    return (group.variant,)
+
+
+def _lacks_direction(group: CallGroup) -> bool:
+    return group.direction == "unknown"
 
 
 def first_shape(arguments: str | None) -> str | None:
@@ -151,10 +159,15 @@ def _any(_: CallGroup) -> bool:
     return True
 
 
-_PASSES: tuple[tuple[PairedBy, KeyOf, Fits, Fits], ...] = (
-    *((how, key, _any, _any) for how, key in _KEYS),
+_PASSES: tuple[tuple[PairedBy, KeyOf, Fits, Fits, Callable[[CallGroup], Key]], ...] = (
+    *((how, key, _any, _any, _kind_of_norm) for how, key in _KEYS),
     *(
-        (how, key, *fits)
+        (how, key, *fits, _variant_alone)
+        for how, key in _KEYS
+        for fits in ((_lacks_direction, _any), (_any, _lacks_direction))
+    ),
+    *(
+        (how, key, *fits, _kind_of_norm)
         for how, key in _KEYS_OF_BARE
         for fits in ((_is_bare, _is_bare), (_is_bare, _is_placed), (_is_placed, _is_bare))
     ),
@@ -164,9 +177,9 @@ _PASSES: tuple[tuple[PairedBy, KeyOf, Fits, Fits], ...] = (
 def _matches(first: Groups, second: Groups, scaling: _Scaling) -> Iterator[_Match]:
     """Yield what belongs together, the closest likeness first."""
     left1, left2 = _in_order(first), _in_order(second)
-    for paired_by, key_of, fits1, fits2 in _PASSES:
-        found1 = _by_key(first, filter(lambda i: fits1(first[i]), left1), key_of)
-        found2 = _by_key(second, filter(lambda i: fits2(second[i]), left2), key_of)
+    for paired_by, key_of, fits1, fits2, kind_of in _PASSES:
+        found1 = _by_key(first, filter(lambda i: fits1(first[i]), left1), key_of, kind_of)
+        found2 = _by_key(second, filter(lambda i: fits2(second[i]), left2), key_of, kind_of)
         matches = [
             _Match(paired_by, *places)
             for key in found1
@@ -184,12 +197,14 @@ def _in_order(groups: Groups) -> list[int]:
     return sorted(range(len(groups)), key=lambda place: groups[place].order)
 
 
-def _by_key(groups: Groups, places: Iterable[int], key_of: KeyOf) -> dict[Key, list[int]]:
+def _by_key(
+    groups: Groups, places: Iterable[int], key_of: KeyOf, kind_of: Callable[[CallGroup], Key]
+) -> dict[Key, list[int]]:
     found: dict[Key, list[int]] = {}
     for place in places:
         key = key_of(groups[place])
         if key is not None:
-            found.setdefault((*_kind_of_norm(groups[place]), *key), []).append(place)
+            found.setdefault((*kind_of(groups[place]), *key), []).append(place)
     return found
 
 
@@ -218,7 +233,8 @@ def _merged(matches: Iterable[_Match], first: Groups, second: Groups) -> Iterato
             continue
         ops1 = frozenset(_op(first[place]) for place in match.first)
         ops2 = frozenset(_op(second[place]) for place in match.second)
-        alike.setdefault((_kind_of_norm(first[match.first[0]]), ops1, ops2), []).append(match)
+        kinds = _kind_of_norm(first[match.first[0]]), _kind_of_norm(second[match.second[0]])
+        alike.setdefault((kinds, ops1, ops2), []).append(match)
     for group in alike.values():
         ordered = sorted(group, key=lambda match: first[match.first[0]].order)
         yield _Match(

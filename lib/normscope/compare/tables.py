@@ -1,7 +1,7 @@
 """Ops tables for a side that has none: made of its metrics, or of the groups of a baseline."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import UNSET
@@ -25,9 +25,27 @@ _BOUND_COLUMN = {bound: column for column, bound in BOUND_TYPES.items()}
 _ARGUMENT = re.compile(r"\(([0-9,]*)\) ?(.*)", re.DOTALL)
 
 
-def tables_of_metrics(metrics: Sequence[CategoryMetrics]) -> dict[str, Table]:
-    """Return the ops table that each category's metrics could have come from, in the metrics' order."""
-    return {m.category: _table([_operation_cells(op) for op in m.operations]) for m in metrics}
+def tables_of_metrics(
+    metrics: Sequence[CategoryMetrics], times_us: Mapping[Place, float]
+) -> dict[str, Table]:
+    """Return the ops table that each category's metrics could have come from, in the metrics' order.
+
+    Parameters
+    ----------
+    metrics
+        The categories; their times are rounded.
+    times_us
+        The kernel time of each operation whose calls are known.
+    """
+    return {
+        m.category: _table(
+            [
+                _operation_cells(op, times_us.get((m.category, place), op.time_ms * 1e3))
+                for place, op in enumerate(m.operations)
+            ]
+        )
+        for m in metrics
+    }
 
 
 def metadata_of_metrics(metrics: CategoryMetrics) -> dict[str, Any]:
@@ -80,7 +98,7 @@ def _table(rows: Sequence[Cells]) -> Table:
     return header, [[row[column] for column in header] for row in rows]
 
 
-def _operation_cells(op: Operation) -> Cells:
+def _operation_cells(op: Operation, time_us: float) -> Cells:
     efficiency, kernels = op.efficiency, kernels_in(op.kernel_name)
     return {
         c.NAME: op.name,
@@ -95,7 +113,7 @@ def _operation_cells(op: Operation) -> Cells:
         c.TB_S: efficiency.tb_s_achieved,
         c.TFLOPS: efficiency.tflops_achieved,
         c.PCT_ROOFLINE: efficiency.efficiency_percent,
-        c.TIME_SUM: op.time_ms * 1e3,
+        c.TIME_SUM: time_us,
         c.TIME_MEAN: op.kernel_time_mean_us,
         c.TIME_STD: op.kernel_time_std_us,
         c.KERNEL_DETAILS: _details(kernels),

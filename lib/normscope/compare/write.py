@@ -11,7 +11,7 @@ import msgspec
 
 from normscope.analysis import columns as c
 from normscope.analysis.operations import order_by_time
-from normscope.compare.models import COMPARISON_FILE, Comparison, Pair
+from normscope.compare.models import COMPARISON_FILE, CallGroup, Comparison, Pair
 from normscope.compare.pairing import total_us
 from normscope.compare.sides import Place, SideSource
 from normscope.compare.tables import (
@@ -24,7 +24,7 @@ from normscope.compare.tables import (
 from normscope.errors import ExportError, InputError
 from normscope.files import write_atomically
 from normscope.inputs.ops_table import long_fields, read_ops_table
-from normscope.inputs.rundir import NORM_ANALYZER, category_paths
+from normscope.inputs.rundir import NORM_ANALYZER, category_paths, find_categories
 from normscope.tracerun.coverage import COVERAGE_FILE
 from normscope.tracerun.signatures import CATEGORIES
 from normscope.tracerun.summary import SUMMARY_FILE
@@ -77,15 +77,16 @@ def write_comparison(source: SideSource, comparison: Comparison, folder: Path) -
     """
     tables, places = _tables(source)
     shares = _shares(comparison, places)
+    normalized = {"comparison_normalized": comparison.normalized, "comparison_steps": comparison.first.steps}
     for category, (header, rows) in tables.items():
         cells = [_added_cells(comparison, shares.get((category, row), ())) for row in range(len(rows))]
         paths = category_paths(folder, category)
         write_atomically(paths.ops_csv, _csv(header, rows, cells))
-        write_atomically(paths.metadata_json, json_text(_metadata(source, category)))
-    for category in set(CATEGORIES.values()).difference(tables):
-        remove_older(category_paths(folder, category))
+        write_atomically(paths.metadata_json, json_text(_metadata(source, category) | normalized))
     _copy_rest(source, folder)
     write_atomically(folder / "category_data" / _MANIFEST, json_text(_manifest(source, tables)))
+    for category in {*CATEGORIES.values(), *find_categories(folder)}.difference(tables):
+        remove_older(category_paths(folder, category))
     data = msgspec.json.encode(comparison) + b"\n"
     write_atomically(folder / "category_data" / COMPARISON_FILE, data)
     return tuple(tables)
@@ -96,13 +97,21 @@ def _tables(source: SideSource) -> tuple[dict[str, Table], tuple[Place, ...]]:
     if not source.metrics:
         return tables_of_baseline(source.side)
     if source.run_dir is None or source.side.kind == "results":
-        return tables_of_metrics(source.metrics), source.places
+        return tables_of_metrics(source.metrics, _times_us(source)), source.places
     tables, rows = {}, {}
     for metrics in source.metrics:
         path = category_paths(source.run_dir, metrics.category).ops_csv
         tables[metrics.category] = _read_table(path)
         rows[metrics.category] = order_by_time(read_ops_table(path, c.WANTED_COLUMNS).numbers(c.TIME_SUM))
     return tables, tuple((category, rows[category][index]) for category, index in source.places)
+
+
+def _times_us(source: SideSource) -> Mapping[Place, float]:
+    """Return the kernel time of each operation that has groups, which unlike its metrics isn't rounded."""
+    members: dict[Place, list[CallGroup]] = {}
+    for place, group in zip(source.places, source.side.groups, strict=True):
+        members.setdefault(place, []).append(group)
+    return {place: total_us(groups) for place, groups in members.items()}
 
 
 def _read_table(path: Path) -> Table:
@@ -135,30 +144,44 @@ def _divided(comparison: Comparison, number: int, rows: Sequence[Sequence[int]])
     """Return the parts of a pair that its rows take: their partners', or as their calls are."""
     pair, groups = comparison.pairs[number], comparison.first.groups
     divide = _by_partner if len(pair.first) == len(pair.second) else _by_calls
-    parts, counts2 = divide(comparison, pair, rows)
+    parts, counts2 = divide(comparison, pair, rows, _scale(comparison, pair))
     return [
         _Share(number, total_us(groups[i] for i in row), part * pair.time2_us, count2)
         for row, part, count2 in zip(rows, parts, counts2, strict=True)
     ]
 
 
+def _scale(comparison: Comparison, pair: Pair) -> float:
+    """Return the factor on what side 2 has of a pair, the same for its time and its calls."""
+    if comparison.normalized != "per call":
+        return comparison.scale
+    calls1 = sum(comparison.first.groups[i].count for i in pair.first)
+    calls2 = sum(comparison.second.groups[i].count for i in pair.second)
+    return calls1 / calls2 if calls1 and calls2 else 1.0
+
+
 def _by_partner(
-    comparison: Comparison, pair: Pair, rows: Sequence[Sequence[int]]
+    comparison: Comparison, pair: Pair, rows: Sequence[Sequence[int]], scale: float
 ) -> tuple[list[float], list[int]]:
     partner = dict(zip(pair.first, (comparison.second.groups[i] for i in pair.second), strict=True))
     whole_us = total_us(partner.values())
     times_us = [total_us(partner[i] for i in row) for row in rows]
     parts = [time_us / whole_us if whole_us else 0.0 for time_us in times_us]
-    return parts, [sum(partner[i].count for i in row) for row in rows]
+    return parts, [_scaled(sum(partner[i].count for i in row), scale) for row in rows]
+
+
+def _scaled(calls: int, scale: float) -> int:
+    """Return whole calls, at least one where there are any."""
+    return max(1, round(calls * scale)) if calls else 0
 
 
 def _by_calls(
-    comparison: Comparison, pair: Pair, rows: Sequence[Sequence[int]]
+    comparison: Comparison, pair: Pair, rows: Sequence[Sequence[int]], scale: float
 ) -> tuple[list[float], list[int]]:
     """Divide by the calls of side 1; those of side 2 stay whole, and none gets lost."""
     counts1 = [sum(comparison.first.groups[i].count for i in row) for row in rows]
     calls1 = sum(counts1)
-    calls2 = sum(comparison.second.groups[i].count for i in pair.second)
+    calls2 = _scaled(sum(comparison.second.groups[i].count for i in pair.second), scale)
     parts = [count / calls1 if calls1 else 1 / len(rows) for count in counts1]
     ends = [round(part * calls2) for part in accumulate(parts)]
     return parts, [end - start for start, end in pairwise([0, *ends])]

@@ -58,7 +58,7 @@ def _slower(s: Subject) -> str:
 def _slowdowns(s: Subject) -> list[float]:
     """Return each signature's slow-down in percent of trace 2's time, where that is known."""
     pairs = zip(s.operations, s.gaps_us, strict=True)
-    targets = [(gap_us, op.time_ms * 1e3 - gap_us) for op, gap_us in pairs]
+    targets = [(gap_us, op.own_us - gap_us) for op, gap_us in pairs]
     return sorted(gap_us / target_us * 100 for gap_us, target_us in targets if target_us > 0)
 
 
@@ -114,7 +114,7 @@ def _extra_calls(s: Subject) -> tuple[int, float]:
     for op in s.operations:
         if op.count_trace2 is not UNSET and op.count > op.count_trace2:
             extra = op.count - op.count_trace2
-            count, time_us = count + extra, time_us + extra * op.time_ms * 1e3 / op.count
+            count, time_us = count + extra, time_us + extra * op.own_us / op.count
     return count, time_us
 
 
@@ -135,7 +135,7 @@ def _against_per_call(s: Subject) -> str:
     op = _other_count(s)
     if op is None or op.count_trace2 is UNSET:
         return ""
-    call_us, other_us = op.time_ms * 1e3 / op.count, (trace2_us(op) or 0.0) / op.count_trace2
+    call_us, other_us = op.own_us / op.count, (trace2_us(op) or 0.0) / op.count_trace2
     change = (call_us - other_us) / other_us * 100
     return (
         f"Trace 1 makes {counted(op.count, 'call')} of {op_words(op)} "

@@ -5,6 +5,8 @@ The patterns only speak about what the metrics already hold; they never add or d
 
 from collections.abc import Callable, Sequence
 
+from msgspec import UNSET
+
 from normscope.analysis.models import CategoryMetrics, Operation, Variant, exceeds_end_to_end
 from normscope.analysis.upper_bound import sum_words
 from normscope.escape import markdown
@@ -87,7 +89,7 @@ def _cost(op: Operation, metrics: CategoryMetrics) -> str:
     reached = "efficiency not known" if percent is None else f"{significant(percent)}% of roofline"
     if metrics.comparison_scope == "comparative":
         reached = "in trace 1"
-    return f"{op_words(op)}{shape} ({duration(op.time_ms * 1e3)}, {reached})"
+    return f"{op_words(op)}{shape} ({duration(op.own_us)}, {reached})"
 
 
 def variant_times_ms(metrics: CategoryMetrics) -> dict[Variant, float]:
@@ -166,7 +168,7 @@ def _has_trace2(metrics: CategoryMetrics) -> bool:
 
 def _against_trace2_us(metrics: CategoryMetrics) -> list[tuple[float, float]]:
     """Return the times in trace 1 and trace 2 of the operations that both have."""
-    times = ((op.time_ms * 1e3, trace2_us(op)) for op in metrics.operations)
+    times = ((op.own_us, trace2_us(op)) for op in metrics.operations)
     return [(own, other) for own, other in times if other]
 
 
@@ -177,6 +179,8 @@ def _trace2(metrics: CategoryMetrics) -> str:
         who = f"{sentence_case(plural(len(pairs), 'signature'))} with a counterpart in trace 2"
     own, other = sum(own for own, _ in pairs), sum(other for _, other in pairs)
     takes = f"{who} {verb(len(pairs), 'take')} {duration(own)} in trace 1 and {duration(other)} in trace 2"
+    if metrics.trace2_scaled_to is not UNSET:
+        takes += f", which is scaled to {markdown(metrics.trace2_scaled_to)}"
     if own == other:
         return f"{takes}."
     compared = ("less", "faster") if own < other else ("more", "slower")

@@ -50,7 +50,7 @@ class Shape(msgspec.Struct, frozen=True):
     @property
     def time_us(self) -> float:
         """The kernel time of all its calls."""
-        return sum(op.time_ms for op in self.operations) * 1e3
+        return sum(op.own_us for op in self.operations)
 
     @property
     def calls(self) -> int:
@@ -144,7 +144,7 @@ def subject_of(metrics: CategoryMetrics, finding: CategoryFinding) -> Subject:
     operations = tuple(metrics.operations[m.operation_index] for m in members)
     shapes = _shapes(operations)
     lead = shapes[0].lead
-    time_us = sum(op.time_ms for op in operations) * 1e3
+    time_us = sum(op.own_us for op in operations)
     lead_count = min(2, len(shapes))
     peak_tb_s = metrics.hardware.peak_hbm_bw_tbs
     return Subject(
@@ -265,15 +265,15 @@ def _saving_us(metrics: CategoryMetrics, finding: CategoryFinding) -> tuple[floa
 
 def trace2_us(op: Operation) -> float | None:
     """Return trace 2's time for an operation: as the table says, or what the difference implies."""
-    if op.t2_time_ms is not UNSET:
-        return op.t2_time_ms * 1e3
-    if op.difference_ms is not UNSET:
-        return max(0.0, (op.time_ms + op.difference_ms) * 1e3)
-    return None
+    if op.trace2_us is not None:
+        return op.trace2_us
+    delta_us = op.trace2_minus_own_us
+    return None if delta_us is None else max(0.0, op.own_us + delta_us)
 
 
 def _gap_us(op: Operation, member: ImpactEstimate) -> float:
     """Trace 1's time above trace 2's: as the table says, else what the efficiency implies."""
-    if op.difference_ms is not UNSET:
-        return -op.difference_ms * 1e3
-    return op.time_ms * 1e3 * (1.0 - (member.efficiency_pct or 100.0) / 100.0)
+    delta_us = op.trace2_minus_own_us
+    if delta_us is not None:
+        return -delta_us
+    return op.own_us * (1.0 - (member.efficiency_pct or 100.0) / 100.0)

@@ -34,6 +34,8 @@ class Metadata(msgspec.Struct, frozen=True):
     peak_bf16_maf_tflops: Number | None = None
     memory_gb: Number | None = None
     gpu_utilization: GpuUtilization | None = None
+    comparison_normalized: str | None = None
+    comparison_steps: int | None = None
 
     @property
     def end_to_end_ms(self) -> float | None:

@@ -1,9 +1,9 @@
 """The key figures of a report: what the first screen says, as numbers."""
 
 from collections.abc import Sequence
+from math import fsum
 
 import msgspec
-from msgspec import UNSET
 
 from normscope.analysis.models import CategoryMetrics
 from normscope.analysis.upper_bound import sum_words
@@ -58,7 +58,7 @@ def key_figures(report: Report) -> KeyFigures:
     operations = operations_of(report)
     end_to_end_ms = next((m.hardware.end_to_end_ms for m in categories if m.hardware.end_to_end_ms), None)
     return KeyFigures(
-        time_ms=sum(m.total_time_ms for m in categories),
+        time_ms=_time_ms(report),
         upper_bound=sum_words(each.operation for each in operations),
         trace2_time_ms=_trace2_time(operations),
         end_to_end_ms=end_to_end_ms,
@@ -91,11 +91,16 @@ def rests_on_zeros(report: Report) -> bool:
     )
 
 
+def _time_ms(report: Report) -> float:
+    """Return the time of all categories, in the comparative scope as exactly as the operations have it."""
+    if report.comparison_scope == "comparative":
+        return fsum(each.operation.own_us for each in operations_of(report)) / 1e3
+    return sum(metrics.total_time_ms for metrics in analyzed(report))
+
+
 def _trace2_time(operations: Sequence[LocatedOperation]) -> float | None:
-    times = [each.operation.t2_time_ms for each in operations]
-    if not times or any(time is UNSET for time in times):
-        return None
-    return sum(time for time in times if time is not UNSET)
+    known = [us for each in operations if (us := each.operation.trace2_us) is not None]
+    return fsum(known) / 1e3 if known and len(known) == len(operations) else None
 
 
 def _bandwidth(
