@@ -16,6 +16,8 @@ from normscope.compare.pairing import compare_sides
 from normscope.compare.sides import SideSource, read_source
 from normscope.compare.write import ADDED_COLUMNS, write_comparison
 from normscope.inputs.rundir import default_scope, find_categories
+from normscope.report.comparison_data import read_comparison
+from normscope.report.findings_text import category_texts, combined_findings
 from normscope.report.key_figures import key_figures
 from normscope.report.results import Report
 from pairing_inputs import ARGUMENTS, group, side, without_times
@@ -316,3 +318,27 @@ def test_sentences_and_tiles_of_a_comparison_rest_on_exact_times(tmp_path: Path)
     )
     figures = key_figures(report)
     assert (figures.time_ms, figures.trace2_time_ms) == pytest.approx((0.0394, 0.0308))
+
+
+def test_what_one_trace_alone_has_is_told(tmp_path: Path) -> None:
+    rows = [row(time_us=100.0, cells=OTHER_SHAPE), row(time_us=400.0, cells=SMALL)]
+    source = run_of(tmp_path / "run", rows)
+    second = side(
+        group(*[30.0] * 10, module=""), group(7.0, variant="RMSNorm", arguments="(2,2) fp32", module="")
+    )
+    written(source, second, tmp_path / "out")
+    metrics = analyze_category(tmp_path / "out", "norm_fwd", "comparative")
+    report = Report(
+        label="out",
+        out_dir=tmp_path,
+        comparison_scope="comparative",
+        top_n=20,
+        metrics=(metrics,),
+        comparison=read_comparison(tmp_path / "out"),
+    )
+    text = combined_findings(report, category_texts(report))
+    own = "One signature lacks a counterpart in trace 2: 100 µs in 10 calls that can't be compared."
+    other = "One operation of trace 2 lacks a counterpart in trace 1: 7 µs that can't be compared."
+    assert own in text
+    assert other in text
+    assert own in render_findings(metrics)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import UNSET
 
+from normscope.analysis import columns as c
 from normscope.analysis.models import CategoryMetrics, Operation, Variant, exceeds_end_to_end
 from normscope.analysis.upper_bound import sum_words
 from normscope.escape import markdown
@@ -190,6 +191,23 @@ def _trace2(metrics: CategoryMetrics) -> str:
     )
 
 
+def _alone(metrics: CategoryMetrics) -> list[Operation]:
+    """Return what trace 2 has no counterpart of, none where the table doesn't compare."""
+    missing = metrics.data_quality.missing_columns
+    if metrics.comparison_scope != "comparative" or {c.TIME_TRACE2, c.DELTA}.issubset(missing):
+        return []
+    return [op for op in metrics.operations if trace2_us(op) is None]
+
+
+def _only_trace1(metrics: CategoryMetrics) -> str:
+    alone = _alone(metrics)
+    time_us, calls = sum(op.own_us for op in alone), sum(op.count for op in alone)
+    return (
+        f"{sentence_case(plural(len(alone), 'signature'))} {verb(len(alone), 'lack')} a counterpart in "
+        f"trace 2: {duration(time_us)} in {counted(calls, 'call')} that can't be compared."
+    )
+
+
 def _zeros(metrics: CategoryMetrics) -> list[Operation]:
     if metrics.comparison_scope == "comparative":
         return []
@@ -248,6 +266,7 @@ _ROWS: tuple[_Row, ...] = (
     (_has_operations, _total),
     (_takes_too_long, _too_long),
     (_has_trace2, _trace2),
+    (lambda m: bool(_alone(m)), _only_trace1),
     (lambda m: not m.operations, lambda _: "No normalization operations found in trace."),
     (_is_mixed, _mixture),
     (lambda m: convolutional([m]) is not None, lambda m: convolutional([m]) or ""),

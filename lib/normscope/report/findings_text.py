@@ -3,11 +3,13 @@
 import re
 from collections.abc import Collection, Mapping
 
+from normscope.compare.differences import overview
 from normscope.escape import html_text, markdown, markdown_to_html, printable
 from normscope.findings import render_findings
 from normscope.findings.overheads import overhead_notes, overheads_markdown
 from normscope.findings.overview import convolutional
 from normscope.findings.render import NONE_FOUND
+from normscope.findings.wording import duration, plural, sentence_case, verb
 from normscope.report.operations import listed_operations
 from normscope.report.results import LocatedFinding, Report, analyzed, findings_of, status_of
 from normscope.report.tables import Html, folded, link, scroll_tables
@@ -74,6 +76,7 @@ def combined_findings(report: Report, texts: Mapping[str, str]) -> str:
     The headings of each category's text are one level deeper here, so that the file has a single title.
     """
     notes = _notes(report.trace, report) if report.trace else []
+    notes += list(filter(None, [_only_trace2(report)]))
     parts = [f"# Normalization findings: {markdown(report.label)}", *notes, _ranked_list(report, texts)]
     pattern = pattern_of_run(report)
     parts += [f"Over all categories: {pattern}"] if pattern else []
@@ -82,6 +85,19 @@ def combined_findings(report: Report, texts: Mapping[str, str]) -> str:
         parts += [f"## {name}", _MARKDOWN_HEADING.sub(r"#\1", _with_category(_untitled(text), name))]
     parts += list(filter(None, [_overheads(report.trace)]))
     return "\n\n".join(parts) + "\n"
+
+
+def _only_trace2(report: Report) -> str:
+    """Say what trace 2 alone has: no category of trace 1 tells it."""
+    found = overview(report.comparison.comparison) if report.comparison else None
+    alone = [each for each in found.alone if each.side == 2] if found else []
+    if not alone:
+        return ""
+    time_us = sum(each.time_us for each in alone)
+    return (
+        f"{sentence_case(plural(len(alone), 'operation'))} of trace 2 {verb(len(alone), 'lack')} a "
+        f"counterpart in trace 1: {duration(time_us)} that can't be compared."
+    )
 
 
 def _notes(trace: TraceData, report: Report) -> list[str]:
