@@ -14,6 +14,7 @@ from normscope.analysis.models import Scope, encode_metrics
 COPIED_CASES = Path(__file__).parent / "data" / "metrics"
 OWN_KEYS = {
     *("schema_version", "direction", "hardware", "data_quality", "reason", "variant", "operation_index"),
+    *("kernel_time_us", "time2_us", "delta_us", "trace2_scaled_to"),
     *("kind", "fused_with", "is_upper_bound", "is_replayed", "bytes_launched_per_call"),
     *("kernel_time_mean_us", "kernel_time_std_us", "bytes_moved_per_call"),
 }
