@@ -50,10 +50,11 @@ NO_ARGUMENTS = "no tensors recorded for the compiled kernel"
 def compiled_calls(linked: LinkedTrace, catalog: Catalog, claimed: Set[int]) -> list[NormCall]:
     """Return the calls of compiled norm kernels that belong to no call in ``claimed``."""
     finder = _Finder(linked, catalog)
+    names = {event.name for event in linked.trace.gpu_events}
+    norm_names = {name for name in names if name.startswith(_PREFIX) and finder.row(name) is not None}
     events: dict[tuple[int, int], list[int]] = defaultdict(list)
     for index, event in enumerate(linked.trace.gpu_events):
-        is_open = event.kind == "kernel" and index not in claimed
-        if is_open and event.name.startswith(_PREFIX) and finder.row(event.name) is not None:
+        if event.name in norm_names and event.kind == "kernel" and index not in claimed:
             own = _own_op(linked, index)
             events[own, NONE if own != NONE else index].append(index)
     return [finder.call(own, indices) for (own, _), indices in events.items()]

@@ -51,6 +51,7 @@ class _Finder:
         self.catalog = catalog
         self.ops: Sequence[CpuOp] = linked.trace.cpu_ops
         self.norm_names = {name for name in {op.name for op in self.ops} if catalog.is_norm_op(name)}
+        self.norm_ops = {i for i, op in enumerate(self.ops) if op.name in self.norm_names}
         self.args = SharedArgs()
         self.costs: dict[tuple[object, ...], tuple[NormRow, NormCost]] = {}
 
@@ -69,9 +70,9 @@ class _Finder:
 
         An op that does more than a norm is the owner only where no norm op lies in it.
         """
-        ops, parent_of = self.ops, self.linked.parent_of
+        parent_of, norm_ops = self.linked.parent_of, self.norm_ops
         known: dict[int, int] = {NONE: NONE}
-        for launcher in set(self.linked.op_of):
+        for launcher in set(self.linked.op_of) if norm_ops else ():
             path = []
             op = launcher
             while op not in known:
@@ -79,7 +80,7 @@ class _Finder:
                 op = parent_of[op]
             found = known[op]
             for each in reversed(path):
-                if ops[each].name in self.norm_names and (found == NONE or self._does_more(found)):
+                if each in norm_ops and (found == NONE or self._does_more(found)):
                     found = each
                 known[each] = found
         return known
@@ -207,7 +208,7 @@ class _Finder:
         return [owner, *sorted(pieces, key=lambda op: self.ops[op].ts_us)]
 
     def _norms(self, chain: list[int]) -> list[int]:
-        return [i for i in chain if self.ops[i].name in self.norm_names]
+        return [i for i in chain if i in self.norm_ops]
 
     def _is_helper(self, chain: list[int]) -> bool:
         """Tell whether a helper op stands below the last norm op of ``chain``, or that op only prepares."""

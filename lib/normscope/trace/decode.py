@@ -15,8 +15,8 @@ from normscope.trace.repair import EVENT_KEYS, Salvage, printable_entries, read_
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 EVENT_LIST = re.compile(rb'"traceEvents"\s*:\s*(\[|[^\s])')
 BETWEEN_EVENTS = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:%b)"\s*:)' % EVENT_KEYS.encode())
-WINDOW = 1 << 14
-"""Look for the last boundary between events in this many bytes first."""
+WINDOWS = (1 << 11, 1 << 14)
+"""Look for the last boundary between events in so many bytes first."""
 LARGEST_TAIL = 1 << 24
 
 CUT = "place where the trace breaks off; what comes before it was read"
@@ -43,12 +43,15 @@ class TraceText:
         while piece := next(self._pieces, b""):
             buffer += piece
             cut = _last_boundary(buffer, checked)
-            checked = max(0, len(buffer) - WINDOW)
+            checked = max(0, len(buffer) - WINDOWS[-1])
             if cut is None:
                 continue
-            events, left, ended = self._decode(buffer[: cut.start() + 1], len(buffer))
+            end = cut.start() + 1
+            with memoryview(buffer) as whole:
+                text = b"".join((b"[", whole[:end], b"]"))
+            events, left, ended = self._decode(text, len(buffer))
             yield events
-            buffer = left + buffer[cut.start() + 1 :] if left else buffer[cut.end() :]
+            buffer = left + buffer[end:] if left else buffer[cut.end() :]
             checked = 0
             if ended:
                 break
@@ -61,15 +64,15 @@ class TraceText:
             self.bytes_read += len(piece)
             yield piece
 
-    def _decode(self, text: bytearray, behind: int) -> tuple[Sequence[RawEvent], bytearray, bool]:
-        """Return the events of ``text``, what is left of it, and whether the list was closed in it.
+    def _decode(self, text: bytes, behind: int) -> tuple[Sequence[RawEvent], bytearray, bool]:
+        """Return the events of the list ``text``, what is left of it, and whether it ended before its end.
 
-        ``behind`` is how many bytes before the end of what was read ``text`` begins.
+        ``behind`` is how many bytes before the end of what was read the first event begins.
         """
         try:
-            return decode_events(b"[" + text + b"]", self._log), bytearray(), False
+            return decode_events(text, self._log), bytearray(), False
         except (ValueError, RecursionError, msgspec.DecodeError):
-            salvage = Salvage(bytes(text), self.bytes_read - behind, self._log, last=False)
+            salvage = Salvage(text[1:-1], self.bytes_read - behind, self._log, last=False)
             return salvage.events, bytearray(salvage.rest), salvage.ended
 
     def _read_head(self) -> bytearray:
@@ -86,7 +89,7 @@ class TraceText:
                 message = f"{self._label} is not JSON (it begins with {start!r}); give a profiler trace."
                 raise InputError(message)
             found = EVENT_LIST.search(buffer, searched)
-            searched = max(0, len(buffer) - WINDOW)
+            searched = max(0, len(buffer) - WINDOWS[-1])
             if found and found[1] == b"[":
                 self._note_metadata(bytes(buffer[: found.start()]) + b'"traceEvents": []}', complete=True)
                 return buffer[found.end() :]
@@ -147,7 +150,7 @@ class TraceText:
 
 def _last_boundary(buffer: bytearray, start: int) -> re.Match[bytes] | None:
     """Return the last place between two events that begins at ``start`` or later."""
-    for window in (WINDOW, len(buffer)):
+    for window in (*WINDOWS, len(buffer)):
         found = deque(BETWEEN_EVENTS.finditer(buffer, max(start, len(buffer) - window)), maxlen=1)
         if found:
             return found[0]

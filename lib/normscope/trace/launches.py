@@ -11,8 +11,8 @@ from normscope.trace.nesting import NONE
 MOST_CALLS_OF_ZERO = 2
 """A launch and the driver's call inside it may share an id; if more have the id 0, it stands for none."""
 
-Calls = dict[tuple[ThreadId, int], list[int]]
-"""The launches of each host process and correlation id, by time."""
+Calls = dict[ThreadId, dict[int | None, list[int]]]
+"""Of each host process the launches of each correlation id, by time."""
 
 
 def find_launches(gpu_events: Sequence[GpuEvent], launches: Sequence[Launch]) -> list[int]:
@@ -22,41 +22,47 @@ def find_launches(gpu_events: Sequence[GpuEvent], launches: Sequence[Launch]) ->
     explains its events best, and only launches of that one count. The time needed is linear but for sorting,
     also where many launches share an id.
     """
-    calls = _calls({event.correlation for event in gpu_events}, launches)
-    owners = Counter(correlation for _, correlation in calls)
-    is_merged = len(owners) < len(calls)
+    calls = _calls(gpu_events, launches)
+    owners = Counter(correlation for own in calls.values() for correlation in own)
+    is_merged = len(owners) < owners.total()
     host_of = _pair_processes(gpu_events, launches, calls) if is_merged else {}
     only = {
         correlation: indices
-        for (_, correlation), indices in calls.items()
+        for own in calls.values()
+        for correlation, indices in own.items()
         if owners[correlation] == 1 and (not is_merged or len(indices) == 1)
     }
-
-    def launch(event: GpuEvent) -> int:
-        if event.correlation is None:
-            return NONE
+    found = []
+    for event in gpu_events:
         indices = only.get(event.correlation)
         if indices is None and event.pid in host_of:
-            indices = calls.get((host_of[event.pid], event.correlation))
-        return _latest_before(event, indices, launches) if indices else NONE
+            indices = calls[host_of[event.pid]].get(event.correlation)
+        found.append(_latest_before(event, indices, launches) if indices else NONE)
+    return found
 
-    return [launch(event) for event in gpu_events]
 
-
-def _calls(wanted: set[int | None], launches: Sequence[Launch]) -> Calls:
-    calls: Calls = defaultdict(list)
+def _calls(gpu_events: Sequence[GpuEvent], launches: Sequence[Launch]) -> Calls:
+    """Return the launches with the correlation id of a GPU event."""
+    wanted = {event.correlation for event in gpu_events}
+    calls: Calls = defaultdict(lambda: defaultdict(list))
     for index, launch in enumerate(launches):
         if launch.correlation in wanted:
-            calls[launch.pid, launch.correlation].append(index)
-    for indices in calls.values():
-        # Of calls at the same time the first one counts, so it comes last.
-        indices.sort(key=lambda index: (launches[index].ts_us, -index))
-    is_no_id = any(not key[1] and len(indices) > MOST_CALLS_OF_ZERO for key, indices in calls.items())
-    return {key: indices for key, indices in calls.items() if key[1] or not is_no_id}
+            calls[launch.pid][launch.correlation].append(index)
+    if any(len(own.get(0, ())) > MOST_CALLS_OF_ZERO for own in calls.values()):
+        for own in calls.values():
+            own.pop(0, None)
+    for own in calls.values():
+        for indices in own.values():
+            if len(indices) > 1:
+                # Of calls at the same time the first one counts, so it comes last.
+                indices.sort(key=lambda index: (launches[index].ts_us, -index))
+    return calls
 
 
 def _latest_before(event: GpuEvent, indices: list[int], launches: Sequence[Launch]) -> int:
     """Return the last launch no later than ``event``, or the last of all if there is none."""
+    if len(indices) == 1:
+        return indices[0]
     return indices[bisect_right(indices, event.ts_us, key=lambda index: launches[index].ts_us) - 1]
 
 
@@ -71,17 +77,19 @@ def _pair_processes(
     are taken.
     """
     delays: dict[tuple[ThreadId, ThreadId], list[float]] = defaultdict(list)
-    hosts = {host for host, _ in calls}
     for event in gpu_events:
-        if event.correlation is None:
-            continue
-        for host in hosts:
-            if indices := calls.get((host, event.correlation)):
+        for host, own in calls.items():
+            if indices := own.get(event.correlation):
                 launch = launches[_latest_before(event, indices, launches)]
                 delays[event.pid, host].append(event.ts_us - launch.ts_us)
-    known = {correlation for _, correlation in calls}
+    known = {correlation for own in calls.values() for correlation in own}
     gpu_place = _places((event.pid, event.ts_us) for event in gpu_events if event.correlation in known)
-    host_place = _places((host, launches[index].ts_us) for (host, _), each in calls.items() for index in each)
+    host_place = _places(
+        (host, launches[index].ts_us)
+        for host, own in calls.items()
+        for each in own.values()
+        for index in each
+    )
     is_comparable = len(gpu_place) == len(host_place)
 
     def quality(

@@ -126,14 +126,14 @@ def _how(trace: Trace, launch_of: list[int]) -> list[How]:
     kernels_of = Counter(
         index for index, event in zip(launch_of, trace.gpu_events, strict=True) if event.kind == "kernel"
     )
+    names = {trace.launches[index].name for index in set(launch_of) - {NONE}}
+    graph_names = {name for name in names if GRAPH_LAUNCH in name.lower()}
 
     def how(index: int) -> How:
-        if index == NONE:
-            return "none"
-        is_graph = kernels_of[index] > 1 or GRAPH_LAUNCH in trace.launches[index].name.lower()
+        is_graph = kernels_of[index] > 1 or trace.launches[index].name in graph_names
         return "graph" if is_graph else "correlation"
 
-    return [how(index) for index in launch_of]
+    return ["none" if index == NONE else how(index) for index in launch_of]
 
 
 def _link_by_external_id(trace: Trace, op_of: list[int], how: list[How], parent_of: list[int]) -> None:
@@ -204,10 +204,12 @@ def _first_host_time(trace: Trace) -> float:
 
 def _count_skewed(trace: Trace, launch_of: list[int]) -> int:
     pairs = zip(trace.gpu_events, launch_of, strict=True)
-    return sum(
-        index != NONE and event.ts_us + tolerance_us(event.ts_us) < trace.launches[index].ts_us
+    early = [
+        (event.ts_us, trace.launches[index].ts_us)
         for event, index in pairs
-    )
+        if index != NONE and event.ts_us < trace.launches[index].ts_us
+    ]
+    return sum(begun_us + tolerance_us(begun_us) < launched_us for begun_us, launched_us in early)
 
 
 def _module_tracks(modules: list[Span]) -> dict[Track, ModuleTrack]:

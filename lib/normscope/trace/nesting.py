@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from normscope.trace.events import CpuOp, Launch, Span, ThreadId
 
@@ -47,27 +47,25 @@ def nest(spans: Sequence[Timed], launches: Sequence[Launch] = ()) -> tuple[list[
         tracks[call.pid, call.tid].append((call.ts_us, _LAUNCH, end, "", -1 - index))
     for items in tracks.values():
         items.sort()
-        for index, around in _sweep(items):
-            if index < 0:
-                launched_from[-1 - index] = around
-            else:
-                parents[index] = around
+        _sweep(items, parents, launched_from)
     return parents, launched_from
 
 
-def _sweep(items: list[_Item]) -> Iterator[tuple[int, int]]:
-    """Yield each item of one thread, in the order of time, with the innermost span around it."""
+def _sweep(items: list[_Item], parents: list[int], launched_from: list[int]) -> None:
+    """Fill in the innermost span around each item of one thread, given in the order of time."""
     slack = tolerance_us(items[-1][0])
-    open_spans: list[tuple[float, float, int]] = []
+    outer: list[tuple[float, float, int]] = []
+    around_end, around_start, around = math.inf, -math.inf, NONE
     for start, minus_duration, launch_end, _, index in items:
-        end = launch_end if minus_duration == _LAUNCH else start - minus_duration
-        while open_spans:
-            around_end, around_start, _ = open_spans[-1]
-            ended = start >= around_end and (end > around_end + slack or start > around_start)
-            overlaps = index >= 0 and end > around_end + slack
-            if not ended and not overlaps:
-                break
-            open_spans.pop()
-        yield index, open_spans[-1][2] if open_spans else NONE
-        if index >= 0:
-            open_spans.append((end, start, index))
+        is_span = index >= 0
+        end = start - minus_duration if is_span else launch_end
+        while (start >= around_end and (end > around_end + slack or start > around_start)) or (
+            is_span and end > around_end + slack
+        ):
+            around_end, around_start, around = outer.pop()
+        if is_span:
+            parents[index] = around
+            outer.append((around_end, around_start, around))
+            around_end, around_start, around = end, start, index
+        else:
+            launched_from[-1 - index] = around

@@ -1,7 +1,6 @@
 """How the GPU spent its time: computing, communicating, copying, idle."""
 
 from collections.abc import Iterable
-from functools import lru_cache
 
 import msgspec
 
@@ -42,17 +41,22 @@ def gpu_timeline(linked: LinkedTrace) -> Timeline:
     an overrun is not clipped. Memsets are computation, except those of ROCm, which TraceLens does not link.
     """
     events = _counted(linked)
+    communicating = {event.name for event in events if event.kind == "kernel"}
+    communicating = {name for name in communicating if _communicates(name)}
     computation: list[Interval] = []
     communication: list[Interval] = []
     copies: list[Interval] = []
     for event in events:
-        kind = copies if event.kind == "memcpy" else communication if _communicates(event) else computation
-        kind.append((event.ts_us, event.end_us))
+        is_communication = event.kind == "kernel" and event.name in communicating
+        kind = copies if event.kind == "memcpy" else communication if is_communication else computation
+        kind.append((event.ts_us, event.ts_us + event.dur_us))
     computing = union_us(computation)
     computing_or_communicating = union_us(computation + communication)
     busy = union_us(computation + communication + copies)
     start = min((event.ts_us for event in events), default=0.0)
-    total = max((event.end_us for event in events), default=0.0) - start
+    total = (
+        max((end for kind in (computation, communication, copies) for _, end in kind), default=0.0) - start
+    )
     return Timeline(
         total_ms=total / US_PER_MS,
         computation_ms=computing / US_PER_MS,
@@ -73,32 +77,27 @@ def union_us(intervals: Iterable[Interval]) -> float:
     reached = float("-inf")
     for start, end in sorted(intervals):
         if end > reached:
-            covered += end - max(start, reached)
+            covered += end - (start if start > reached else reached)
             reached = end
     return covered
 
 
 def _counted(linked: LinkedTrace) -> list[GpuEvent]:
-    launches = linked.trace.launches
+    launches, launch_of = linked.trace.launches, linked.launch_of
     within = [
-        (event, launch)
-        for event, launch, how in zip(linked.trace.gpu_events, linked.launch_of, linked.how, strict=True)
-        if how != "outside window"
+        (event, launch_of[i])
+        for i, event in enumerate(linked.trace.gpu_events)
+        if linked.how[i] != "outside window"
     ]
-    has_launches = any(launch != NONE for _, launch in within)
+    if all(launch == NONE for _, launch in within):
+        return [event for event, _ in within]
     return [
         event
         for event, launch in within
-        if not has_launches
-        or (launch != NONE and not (event.kind == "memset" and launches[launch].name.startswith(HIP_MEMSET)))
+        if launch != NONE and not (event.kind == "memset" and launches[launch].name.startswith(HIP_MEMSET))
     ]
 
 
-def _communicates(event: GpuEvent) -> bool:
-    return event.kind == "kernel" and _is_communication(event.name)
-
-
-@lru_cache(maxsize=4096)
-def _is_communication(kernel_name: str) -> bool:
+def _communicates(kernel_name: str) -> bool:
     name = kernel_name.lower()
     return any(word in name for word in COMMUNICATION)

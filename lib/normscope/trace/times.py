@@ -1,7 +1,7 @@
 """Doubtful times on the GPU: records that overrun the next one, and the resolution of the clock."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Sequence
 from itertools import pairwise
 
 import msgspec
@@ -29,7 +29,8 @@ def clip_overruns(events: list[GpuEvent], log: ProblemLog) -> list[GpuEvent]:
     for indices in streams.values():
         for index, following in pairwise(indices):
             event, successor = events[index], events[following]
-            if event.end_us > successor.end_us and event.ts_us < successor.ts_us:
+            end_us = event.ts_us + event.dur_us
+            if end_us > successor.ts_us > event.ts_us and end_us > successor.ts_us + successor.dur_us:
                 duration = successor.ts_us - event.ts_us
                 clipped[index] = msgspec.structs.replace(event, clipped_dur_us=duration)
                 log.add(OVERRUN)
@@ -37,7 +38,7 @@ def clip_overruns(events: list[GpuEvent], log: ProblemLog) -> list[GpuEvent]:
     return clipped
 
 
-def resolution_us(events: Iterable[GpuEvent]) -> float:
+def resolution_us(events: Sequence[GpuEvent]) -> float:
     """Return the clock's step in µs: 1.0 where every time is whole, as before PyTorch 2.4, else 0.001."""
-    times = [time for event in events for time in (event.ts_us, event.dur_us)]
-    return COARSE_US if times and all(time.is_integer() for time in times) else FINE_US
+    is_coarse = all(event.ts_us.is_integer() and event.dur_us.is_integer() for event in events)
+    return COARSE_US if events and is_coarse else FINE_US
