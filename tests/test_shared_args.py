@@ -10,7 +10,9 @@ from normscope.norms.shared_args import SharedArgs, inputs_text
 from normscope.trace.events import CpuOp
 
 KEYS = ("Input Dims", "Input type", "Input Strides", "Concrete Inputs")
-VALUES = st.lists(st.lists(st.integers(0, 9), max_size=3) | st.text(max_size=4), max_size=3)
+LISTS = st.lists(st.lists(st.integers(0, 9), max_size=3) | st.text(max_size=4), max_size=3)
+NUMBERS = st.dictionaries(st.sampled_from(("Ev Idx", "Input Dims", "x")), st.integers(0, 9), max_size=3)
+VALUES = LISTS | NUMBERS
 ARGS = st.lists(
     st.tuples(st.sampled_from((*KEYS, "External id", "Ev Idx", 'a"Input b')), VALUES | st.integers(0, 99)),
     unique_by=lambda pair: pair[0],
@@ -35,6 +37,12 @@ def test_calls_that_differ_in_their_ids_share_their_inputs_wherever_the_ids_stan
     behind = [op({**inputs, "Ev Idx": number}) for number in (1, 2)]
     shared = SharedArgs()
     assert len({id(shared.of(each)) for each in (*before, *behind)}) == 1
+    assert inputs_text(behind[0].raw_args) == inputs_text(behind[1].raw_args)
+
+
+def test_a_number_inside_the_inputs_does_not_end_them() -> None:
+    first, second = ({"Input Dims": {"Ev Idx": 1, "x": x}} for x in (1, 2))
+    assert inputs_text(op(first).raw_args) != inputs_text(op(second).raw_args)
 
 
 def test_a_key_that_is_spelt_with_an_escape_is_not_overlooked() -> None:

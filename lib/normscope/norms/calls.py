@@ -91,11 +91,12 @@ def is_counted(linked: LinkedTrace, event: int) -> bool:
 
     The reference doesn't link the latter, which PyTorch's libraries start beside their kernels.
     """
-    launch = linked.launch_of[event]
-    is_memset = linked.trace.gpu_events[event].kind == "memset"
-    if is_memset and launch != NONE and linked.trace.launches[launch].name.startswith(HIP_MEMSET):
+    if linked.how[event] == "outside window":
         return False
-    return linked.how[event] != "outside window"
+    if linked.trace.gpu_events[event].kind != "memset":
+        return True
+    launch = linked.launch_of[event]
+    return launch == NONE or not linked.trace.launches[launch].name.startswith(HIP_MEMSET)
 
 
 def launched_within(linked: LinkedTrace) -> Callable[[int], bool]:

@@ -14,9 +14,8 @@ import msgspec
 from normscope.norms.arguments import Tensor
 from normscope.norms.chain_forms import ANCHORS, CAST, OF_PARAMETER, Form, Frame, form_of_names, matches
 from normscope.norms.chain_ops import REDUCTIONS, SMALL, SmallOp, SmallOps, bare_name
-from normscope.trace.events import ThreadId
 from normscope.trace.link import LinkedTrace
-from normscope.trace.nesting import NONE
+from normscope.trace.nesting import NONE, Track
 
 # Ops that launch kernels, before and after the one that a chain is recognized by.
 _BEFORE, _AFTER = 8, 32
@@ -30,8 +29,8 @@ _NORM_WORD = re.compile(
 # Norms of parameters and gradients are no layers.
 _NO_LAYER = re.compile(r"(?i)(?:weight|spectral|grad)_?norm")
 
-Place = tuple[ThreadId, ThreadId, int]
-"""Process, thread and the op around."""
+Place = int | Track
+"""The op around, or the thread where there is none."""
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):
@@ -130,13 +129,14 @@ class _Search:
         lines: dict[Place, list[int]] = defaultdict(list)
         for op, outer in self.outer_of.items():
             lines[self._place(outer)].append(op)
+        start_us = {op: self.ops[op].ts_us for op in self.outer_of}
         for line in lines.values():
-            line.sort(key=lambda op: self.ops[op].ts_us)
+            line.sort(key=start_us.__getitem__)
         return lines
 
     def _place(self, outer: int) -> Place:
-        op = self.ops[outer]
-        return op.pid, op.tid, self.linked.parent_of[outer]
+        parent = self.linked.parent_of[outer]
+        return parent if parent != NONE else (self.ops[outer].pid, self.ops[outer].tid)
 
     def _chain_around(self, anchor: int) -> Chain | None:
         module = self._module(anchor)

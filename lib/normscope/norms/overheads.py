@@ -144,16 +144,17 @@ def _counters(linked: LinkedTrace, claimed: Mapping[int, NormCall]) -> tuple[int
     ]
     if not candidates:
         return ()
-    following = _following(linked)
+    counting = {index for index, call in claimed.items() if _counts(call)}
+    following = _following(linked) if counting else {}
     return tuple(
         index
         for index in candidates
-        if _in_counting_module(linked, index) or _counts_for(claimed.get(following.get(index, NONE)))
+        if _in_counting_module(linked, index) or following.get(index, NONE) in counting
     )
 
 
-def _counts_for(call: NormCall | None) -> bool:
-    return call is not None and call.variant in _COUNTING_VARIANTS and call.direction == "forward"
+def _counts(call: NormCall) -> bool:
+    return call.variant in _COUNTING_VARIANTS and call.direction == "forward"
 
 
 def _in_counting_module(linked: LinkedTrace, index: int) -> bool:

@@ -1,8 +1,12 @@
 """Recorded inputs of ops, decoded once for all calls that are alike."""
 
+import re
+
 from normscope.trace.events import CpuOp, OpArgs
 
-_FIRST_KEYS = (b'"Input ', b'"Concrete ')
+_INPUTS, _VALUES = b'"Input ', b'"Concrete '
+_NUMBER = b'"Ev Idx"'
+_LAST_NUMBER = re.compile(rb'"Ev Idx"\s*:\s*\d+\s*\}')
 _ESCAPE = b"\\u"  # of a key, it would hide one of the above
 
 
@@ -26,10 +30,15 @@ class SharedArgs:
 def inputs_text(raw_args: bytes) -> bytes:
     """Return the part of an op's arguments, as text, that holds its inputs.
 
-    What comes before are ids, which differ from call to call; some profilers write them behind the inputs.
-    Equal texts mean equal inputs.
+    What comes before are ids, which differ from call to call, as does the number of the event that may come
+    behind; some profilers write all of them there. Equal texts mean equal inputs.
     """
     if _ESCAPE in raw_args:
         return raw_args
-    starts = [place for key in _FIRST_KEYS if (place := raw_args.find(key)) >= 0]
-    return raw_args[min(starts) :] if starts else b""
+    inputs, values = raw_args.find(_INPUTS), raw_args.find(_VALUES)
+    if inputs < 0 and values < 0:
+        return b""
+    start = min(inputs, values) if inputs >= 0 and values >= 0 else max(inputs, values)
+    number = raw_args.rfind(_NUMBER)
+    is_last = number > start and _LAST_NUMBER.fullmatch(raw_args, number)
+    return raw_args[start:number] if is_last else raw_args[start:]

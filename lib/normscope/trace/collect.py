@@ -3,14 +3,14 @@
 import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from normscope.trace.events import CpuOp, GpuEvent, Launch, Span, ThreadId
 from normscope.trace.problems import ProblemLog
 from normscope.trace.raw import (
-    MODELS,
+    MODULE_PREFIX,
     OpIds,
     RawAnnotation,
     RawEvent,
@@ -18,30 +18,22 @@ from normscope.trace.raw import (
     RawGpuEvent,
     RawLaunch,
     RawMark,
+    RawNamedFrame,
     RawOp,
     RawProfilerSpan,
     RawSpan,
     decode_args,
+    subtypes,
     whole,
 )
 
-LONGEST_US = 86_400e6
-"""A day. What claims to take longer is a fault of the record."""
-FARTHEST_US = 1e17
-"""Three thousand years: no clock counts from that long ago."""
-MODULE_PREFIX = "nn.Module"
 STEP_PREFIX = "ProfilerStep#"
 PROFILER_SPAN_PREFIX = "PyTorch Profiler"
 WINDOW_END = "Record Window End"
 STREAM_PREFIX = "stream "
 
-NO_TIME = "events had no usable start time or duration and were left out"
-NEGATIVE = "events had a negative duration and were left out"
-TOO_LONG = "events claimed to take longer than a day and were left out"
 LOST_RECORD = "GPU events had neither a start time nor a duration (lost records) and were left out"
 REPEATED = "GPU events stood in the trace more than once and were counted once"
-
-TimedEvent = TypeVar("TimedEvent", bound=RawSpan)
 
 _op_ids = msgspec.json.Decoder(OpIds)
 
@@ -76,11 +68,14 @@ class Collector:
 
     def _take_frames(self, frames: list[RawFrame]) -> None:
         self.python_frames += len(frames)
+
+    def _take_named_frames(self, frames: list[RawNamedFrame]) -> None:
+        self.python_frames += len(frames)
         self.modules += self._spans([frame for frame in frames if frame.name.startswith(MODULE_PREFIX)])
 
     def _take_ops(self, ops: list[RawOp]) -> None:
         shared = self._names.setdefault
-        for op in self._timed(ops):
+        for op in ops:
             text = op.args
             ids = decode_args(_op_ids, text, OpIds)
             self.cpu_ops.append(
@@ -99,8 +94,10 @@ class Collector:
 
     def _take_launches(self, calls: list[RawLaunch]) -> None:
         shared = self._names.setdefault
-        for call in self._timed([call for call in calls if call.args.correlation is not None]):
+        for call in calls:
             args = call.args
+            if args.correlation is None:
+                continue
             self.launches.append(
                 Launch(
                     shared(call.name, call.name),
@@ -108,16 +105,17 @@ class Collector:
                     call.dur,
                     call.pid,
                     call.tid,
-                    args.correlation,  # type: ignore[arg-type]  # those without one were left out
+                    args.correlation,
                     args.external_id if args.external_id is not None else args.external_id_2021,
                     args.kernel and shared(args.kernel, args.kernel),
                 )
             )
 
     def _take_gpu_events(self, events: list[RawGpuEvent]) -> None:
-        recorded = [event for event in events if event.ts != 0 or event.dur != 0]
-        self._log.add(LOST_RECORD, count=len(events) - len(recorded))
-        for event in self._timed(recorded):
+        for event in events:
+            if event.ts == 0 and event.dur == 0:
+                self._log.add(LOST_RECORD)
+                continue
             args = event.args
             stream = _stream(event.tid) if args.stream is None else args.stream
             name = self._names.setdefault(event.name, event.name)
@@ -159,31 +157,8 @@ class Collector:
         shared = self._names.setdefault
         return [
             Span(shared(event.name, event.name), event.ts, event.dur, event.pid, event.tid)
-            for event in self._timed(events)
-        ]
-
-    def _timed(self, events: Sequence[TimedEvent]) -> Sequence[TimedEvent]:
-        """Return those whose start and duration can be used, after counting why not of the others."""
-        timed = [
-            event
             for event in events
-            if 0 <= event.dur <= LONGEST_US and -FARTHEST_US <= event.ts <= FARTHEST_US
         ]
-        if len(timed) < len(events):
-            for event in events:
-                if trouble := _trouble(event):
-                    self._log.add(trouble)
-        return timed
-
-
-def _trouble(event: RawSpan) -> str | None:
-    """Return what is wrong with the times of ``event``, if anything is."""
-    is_placed = -FARTHEST_US <= event.ts <= FARTHEST_US  # false for NaN, too
-    if not is_placed or math.isnan(event.dur):
-        return NO_TIME
-    if event.dur < 0:
-        return NEGATIVE
-    return TOO_LONG if event.dur > LONGEST_US else None
 
 
 def _stream(track: ThreadId) -> ThreadId:
@@ -199,10 +174,10 @@ _TAKERS: dict[type[RawEvent], Callable[[Collector, list[Any]], None]] = {
         (RawLaunch, Collector._take_launches),
         (RawGpuEvent, Collector._take_gpu_events),
         (RawFrame, Collector._take_frames),
+        (RawNamedFrame, Collector._take_named_frames),
         (RawAnnotation, Collector._take_annotations),
         (RawProfilerSpan, Collector._take_profiler_spans),
         (RawMark, Collector._take_marks),
     )
-    for model in (shape, *MODELS.values())
-    if issubclass(model, shape)
+    for model in subtypes(shape)
 }

@@ -1,11 +1,11 @@
 """Events as they stand in the file: the usual form, and any other form made to fit it."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from operator import or_
 from types import GenericAlias
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Annotated, Any, ClassVar, TypeVar, cast
 
 import msgspec
 
@@ -14,7 +14,16 @@ from normscope.trace.problems import ProblemLog
 
 NO_TEXT = msgspec.Raw()
 LONGEST_NUMBER = 20
+LONGEST_US = 86_400e6
+"""A day. What claims to take longer is a fault of the record."""
+FARTHEST_US = 1e17
+"""Three thousand years: no clock counts from that long ago."""
+MODULE_PREFIX = "nn.Module"
+_MODULE_NAME = f'"{MODULE_PREFIX}'.encode()
 
+NO_TIME = "events had no usable start time or duration and were left out"
+NEGATIVE = "events had a negative duration and were left out"
+TOO_LONG = "events claimed to take longer than a day and were left out"
 TEXT_TIME = "events had their times as text, which was read as numbers"
 
 Args = TypeVar("Args", bound=msgspec.Struct)
@@ -78,17 +87,21 @@ class GpuArgs(
 
 
 class RawEvent(msgspec.Struct, gc=False):
-    """One event as profilers write it; of a category that is of no use, nothing is kept."""
+    """One event of which nothing is kept: it is of no use, or its times can't be used."""
+
+
+class RawFrame(RawEvent, gc=False):
+    """One call of a Python function, of which nothing is kept either."""
 
 
 class RawSpan(RawEvent, gc=False):
-    """One event with a name and times. A time is NaN where it is missing."""
+    """One event with its times, which lie within what a clock can show."""
 
-    name: str = ""
-    pid: ThreadId = ""
-    tid: ThreadId = ""
-    ts: float = math.nan
-    dur: float = math.nan
+    name: str
+    pid: ThreadId
+    tid: ThreadId
+    ts: Annotated[float, msgspec.Meta(ge=-FARTHEST_US, le=FARTHEST_US)]
+    dur: Annotated[float, msgspec.Meta(ge=0, le=LONGEST_US)]
 
 
 class RawOp(RawSpan, gc=False):
@@ -128,8 +141,8 @@ class RawMemset(RawGpuEvent, gc=False):
     kind: ClassVar[GpuKind] = "memset"
 
 
-class RawFrame(RawSpan, gc=False):
-    """One call of a Python function or a module."""
+class RawNamedFrame(RawSpan, gc=False):
+    """One call of a module, or of a Python function that stands near one in the file."""
 
 
 class RawAnnotation(RawSpan, gc=False):
@@ -137,11 +150,11 @@ class RawAnnotation(RawSpan, gc=False):
 
 
 class RawProfilerSpan(RawSpan, gc=False):
-    """What the profiler says of itself."""
+    """What the profiler says of itself. Its times may be anything, NaN where missing."""
 
 
 class RawMark(RawSpan, gc=False):
-    """One event without a category, such as the end of the window."""
+    """One event without a category, such as the end of the window. Its times may be anything, too."""
 
 
 SHAPES: dict[str, type[RawEvent]] = {
@@ -159,8 +172,8 @@ SHAPES: dict[str, type[RawEvent]] = {
     "Kernel": RawKernel,
     "Memcpy": RawMemcpy,
     "Memset": RawMemset,
-    # The last two carry a correlation but are no calls on the host.
     **dict.fromkeys(("ac2g", "fwdbwd", "cpu_instant_event", "overhead"), RawEvent),
+    # These carry a correlation but are no calls on the host.
     **dict.fromkeys(("gpu_user_annotation", "cuda_sync"), RawEvent),
 }
 """What is read of the events of each category. Those of any other one are read more slowly, as launches."""
@@ -197,11 +210,15 @@ def _tagged(category: str, shape: type[RawEvent]) -> type[RawEvent]:
     return cast(type[RawEvent], model)
 
 
-MODELS: dict[str, type[RawEvent]] = {category: _tagged(category, shape) for category, shape in SHAPES.items()}
-"""The type of what is read of each category in `SHAPES`."""
+def _decoder(shapes: dict[str, type[RawEvent]]) -> msgspec.json.Decoder[list[RawEvent]]:
+    models = (_tagged(category, shape) for category, shape in shapes.items())
+    return msgspec.json.Decoder(GenericAlias(list, (reduce(or_, models),)))
 
-_any_model = reduce(or_, MODELS.values())
-_events: msgspec.json.Decoder[list[RawEvent]] = msgspec.json.Decoder(GenericAlias(list, (_any_model,)))
+
+_events = _decoder(SHAPES)
+_events_with_modules = _decoder(SHAPES | {"python_function": RawNamedFrame})
+_NO_LAUNCH = LaunchArgs()
+_WITH_ANY_TIMES = (RawProfilerSpan, RawMark)
 _plain_events = msgspec.json.Decoder(list[_PlainEvent])
 _loose_events = msgspec.json.Decoder(list[_LooseEvent])
 _launch_args = msgspec.json.Decoder(LaunchArgs)
@@ -216,15 +233,24 @@ def decode_events(text: bytes | bytearray, log: ProblemLog) -> Sequence[RawEvent
     ValueError, RecursionError
         If ``text`` is not JSON, is nested too deeply, or holds something else than objects.
     """
+    # Most frames are no modules, and of these nothing is needed.
+    decoder = _events_with_modules if _MODULE_NAME in text else _events
     try:
-        return _events.decode(text)
+        return decoder.decode(text)
     except msgspec.ValidationError:
         pass
     try:
         plain = _plain_events.decode(text)
     except msgspec.ValidationError:
         plain = [_fitted(event, log) for event in _loose_events.decode(text)]
-    return [_shaped(event) for event in plain]
+    return [_shaped(event, log) for event in plain]
+
+
+def subtypes(shape: type[RawEvent]) -> Iterator[type[RawEvent]]:
+    """Yield ``shape`` and the types of the events that have it."""
+    yield shape
+    for subtype in shape.__subclasses__():
+        yield from subtypes(subtype)
 
 
 def decode_args(decoder: msgspec.json.Decoder[Args], text: msgspec.Raw, model: type[Args]) -> Args:
@@ -273,17 +299,40 @@ def number(value: object) -> float:
     return result if math.isfinite(result) else math.nan
 
 
-def _shaped(event: _PlainEvent) -> RawEvent:
-    """Return what is used of ``event`` in the shape of its category."""
-    shape = MODELS.get(event.cat, RawLaunch if event.cat else RawMark)
+def _shaped(event: _PlainEvent, log: ProblemLog) -> RawEvent:
+    """Return what is used of ``event`` in the shape of its category, after counting what is wrong with it."""
+    shape = SHAPES.get(event.cat, RawLaunch if event.cat else RawMark)
+    if shape is RawFrame and event.name.startswith(MODULE_PREFIX):
+        shape = RawNamedFrame
     if not issubclass(shape, RawSpan):
         return shape()
-    fields = event.name, event.pid, event.tid, event.ts, event.dur
+    args = _args(shape, event.args)
+    if args == (_NO_LAUNCH,):
+        return RawEvent()
+    if shape not in _WITH_ANY_TIMES and (trouble := _trouble(event)):
+        log.add(trouble)
+        return RawEvent()
+    return shape(event.name, event.pid, event.tid, event.ts, event.dur, *args)
+
+
+def _args(shape: type[RawSpan], text: msgspec.Raw) -> tuple[Any, ...]:
+    """Return what is used of ``args`` where ``shape`` has any, else nothing."""
     if issubclass(shape, RawLaunch):
-        return shape(*fields, decode_args(_launch_args, event.args, LaunchArgs))
+        args = decode_args(_launch_args, text, LaunchArgs)
+        return (args if args.correlation is not None else _NO_LAUNCH,)
     if issubclass(shape, RawGpuEvent):
-        return shape(*fields, decode_args(_gpu_args, event.args, GpuArgs))
-    return shape(*fields, event.args) if issubclass(shape, RawOp) else shape(*fields)
+        return (decode_args(_gpu_args, text, GpuArgs),)
+    return (text,) if issubclass(shape, RawOp) else ()
+
+
+def _trouble(event: _PlainEvent) -> str | None:
+    """Return what is wrong with the times of ``event``, if anything is."""
+    is_placed = -FARTHEST_US <= event.ts <= FARTHEST_US  # false for NaN, too
+    if not is_placed or math.isnan(event.dur):
+        return NO_TIME
+    if event.dur < 0:
+        return NEGATIVE
+    return TOO_LONG if event.dur > LONGEST_US else None
 
 
 def _fitted(event: _LooseEvent, log: ProblemLog) -> _PlainEvent:

@@ -10,7 +10,7 @@ import msgspec
 from normscope.norms.calls import NormCall, ops_with_purpose
 from normscope.norms.catalog.catalog import Catalog
 from normscope.norms.overheads import Overheads
-from normscope.trace.link import LinkedTrace
+from normscope.trace.link import How, LinkedTrace
 from normscope.trace.nesting import NONE
 
 COVERAGE_FILE = "coverage.json"
@@ -178,6 +178,14 @@ def _cut_off_upper_bound_us(linked: LinkedTrace, calls: Sequence[NormCall]) -> f
 
 
 _Kind = tuple[GroupName, str | None]
+_HELPER: _Kind = ("helper_copies", None)
+_BY_LINK: Mapping[str, _Kind] = {
+    "outside window": ("outside_window", None),
+    "graph": ("other_graph_kernels", None),
+}
+_NO_OP: _Kind = ("other_kernels_without_op", None)
+_ONLY_CALLED_NORM: _Kind = ("not_a_norm_layer", None)
+_OTHER_OP: _Kind = ("other_ops", None)
 
 
 def _group(times_us: Sequence[float], how: str | None = None) -> Group:
@@ -188,19 +196,36 @@ def _kinds(
     linked: LinkedTrace, catalog: Catalog, calls: Sequence[NormCall], overheads: Overheads
 ) -> dict[int, _Kind]:
     """Return the group of every kernel, and by what it was told where that makes a group of its own."""
-    events = linked.trace.gpu_events
-    other = _Others(linked, catalog)
-    kinds: dict[int, _Kind] = {
-        index: (other.group(index), None) for index, event in enumerate(events) if event.kind == "kernel"
-    }
+    kinds = _other_kinds(linked, catalog)
+    of_norms: dict[int, _Kind] = {}
     for call in calls:
         group = _BY_FOUND[call.found_by] if call.is_in_timeline else "unlinked"
         how = how_told(call) if group == "compiled_fused" else None
-        kinds |= dict.fromkeys(kinds.keys() & call.norm_events, (group, how))
-        kinds |= dict.fromkeys(kinds.keys() & call.helper_events, ("helper_copies", None))
-    kinds |= dict.fromkeys(kinds.keys() & overheads.helper_events, ("helper_copies", None))
-    kinds |= dict.fromkeys(kinds.keys() & overheads.counter_events, ("bookkeeping_adds", None))
+        of_norms |= dict.fromkeys(call.norm_events, (group, how))
+        of_norms |= dict.fromkeys(call.helper_events, _HELPER)
+    of_norms |= dict.fromkeys(overheads.helper_events, _HELPER)
+    of_norms |= dict.fromkeys(overheads.counter_events, ("bookkeeping_adds", None))
+    # Copies and memsets are events of norms, too, but no kernels.
+    kinds |= {event: kind for event, kind in of_norms.items() if event in kinds}
     return kinds
+
+
+def _other_kinds(linked: LinkedTrace, catalog: Catalog) -> dict[int, _Kind]:
+    """Return the group of every kernel as if there were no norms."""
+    only_called_norm = ops_with_purpose(linked, catalog, "not a norm layer")
+
+    def kind(how: How, op: int) -> _Kind:
+        if how in _BY_LINK:
+            return _BY_LINK[how]
+        if op == NONE:
+            return _NO_OP
+        return _ONLY_CALLED_NORM if op in only_called_norm else _OTHER_OP
+
+    return {
+        index: kind(linked.how[index], linked.op_of[index])
+        for index, event in enumerate(linked.trace.gpu_events)
+        if event.kind == "kernel"
+    }
 
 
 def how_told(call: NormCall) -> str:
@@ -208,24 +233,6 @@ def how_told(call: NormCall) -> str:
     if found := _NORM_OP.search(call.name):
         return f"{found.group()} in the name"
     return "mean+pow+rsqrt" if call.row.id == _IN_PYTHON else f"catalog row {call.row.id}"
-
-
-class _Others:
-    """The groups of kernels that belong to no norm."""
-
-    def __init__(self, linked: LinkedTrace, catalog: Catalog) -> None:
-        self._linked = linked
-        self._only_called_norm = ops_with_purpose(linked, catalog, "not a norm layer")
-
-    def group(self, event: int) -> GroupName:
-        how, op = self._linked.how[event], self._linked.op_of[event]
-        if how == "outside window":
-            return "outside_window"
-        if how == "graph":
-            return "other_graph_kernels"
-        if op == NONE:
-            return "other_kernels_without_op"
-        return "not_a_norm_layer" if op in self._only_called_norm else "other_ops"
 
 
 def _unlinked(linked: LinkedTrace) -> int:

@@ -87,10 +87,11 @@ def traced_device(trace: Trace, found: TracedGpu) -> TracedDevice:
     alike: set[int | None] = {*counts.values()} or {found.multiprocessors}
     if len(alike) == 1 and (count := alike.pop()):
         counts[None] = count
-    events = enumerate(trace.gpu_events)
+    times_us = [event.dur_us if event.kind == "kernel" else 0.0 for event in trace.gpu_events]
+    took_time = (index for index, time_us in enumerate(times_us) if time_us > 0)
     return TracedDevice(
         multiprocessors=counts,
-        kernels=sorted((e.dur_us, i) for i, e in events if e.kind == "kernel" and e.dur_us > 0),
+        kernels=[(times_us[index], index) for index in sorted(took_time, key=times_us.__getitem__)],
         last_level_cache_bytes=found.last_level_cache_bytes,
         bandwidth_gbps=found.peaks.bandwidth_gbps if found.peaks else None,
     )

@@ -41,17 +41,14 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
     inputs: Inputs
     calls: tuple[NormCall, ...]
     modules: tuple[tuple[str, ...], ...]
+    kernel_us: float
+    """Time of everything under all calls."""
     resolution_us: float
 
     @property
     def first(self) -> NormCall:
         """The first call."""
         return self.calls[0]
-
-    @property
-    def kernel_us(self) -> float:
-        """Time of everything under all calls."""
-        return math.fsum(call.kernel_us for call in self.calls)
 
 
 def signatures(linked: LinkedTrace, calls: Iterable[NormCall]) -> list[Signature]:
@@ -106,6 +103,7 @@ def _signature(linked: LinkedTrace, inputs: Inputs, group: list[NormCall]) -> Si
         inputs=inputs,
         calls=tuple(calls),
         modules=tuple(() if call.op == NONE else linked.module_path(call.op) for call in calls),
+        kernel_us=math.fsum(call.kernel_us for call in calls),
         resolution_us=linked.trace.resolution_us,
     )
 

@@ -181,16 +181,17 @@ def _calls_table(linked: LinkedTrace, rows: Sequence[Signature]) -> bytes:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(CALL_COLUMNS)
     place = dict.fromkeys(CATEGORIES.values(), 0)
+    modules = {path: " > ".join(map(bare_module, path)) for row in rows for path in row.modules}
     for row in rows:
         for number, (call, path) in enumerate(zip(row.calls, row.modules, strict=True)):
-            writer.writerow((row.category, place[row.category], number, *_call_cells(linked, call, path)))
+            cells = _call_cells(linked, call, modules[path])
+            writer.writerow((row.category, place[row.category], number, *cells))
         place[row.category] += 1
     return text.getvalue().encode("utf-8", "replace")
 
 
-def _call_cells(linked: LinkedTrace, call: NormCall, path: tuple[str, ...]) -> tuple[object, ...]:
+def _call_cells(linked: LinkedTrace, call: NormCall, modules: str) -> tuple[object, ...]:
     step = step_of(linked.trace.steps, call.ts_us)
     name = "" if step is None else linked.trace.steps[step].name
     times_us = (call.ts_us, call.kernel_us, call.norm_us, call.helper_us)
-    modules = " > ".join(map(bare_module, path))
     return (name, *times_us, call.is_recomputed, modules, call.shapes_from)
