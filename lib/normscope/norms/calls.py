@@ -111,12 +111,12 @@ def launched_within(linked: LinkedTrace) -> Callable[[int], bool]:
 
 def ops_with_purpose(linked: LinkedTrace, catalog: Catalog, purpose: Purpose) -> set[int]:
     """Return the ops that launched something and lie in, or are, an op that is for ``purpose``."""
-    ops = linked.trace.cpu_ops
-    names = {name for name in {op.name for op in ops} if catalog.purpose(name) == purpose}
+    names = [name for name in linked.ops_named if catalog.purpose(name) == purpose]
     if not names:
         return set()
+    wanted = {op for name in names for op in linked.ops_named[name]}
     launching = set(linked.op_of) - {NONE}
-    return {op for op in launching if any(ops[i].name in names for i in linked.chain(op))}
+    return {op for op in launching if any(i in wanted for i in linked.chain(op))}
 
 
 def in_backward_pass(linked: LinkedTrace, op: int) -> bool:

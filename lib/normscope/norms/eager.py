@@ -25,8 +25,7 @@ _RECORDED = {dtype: recorded for recorded, (dtype, _) in reversed(tuple(TYPES.it
 def eager_calls(linked: LinkedTrace, catalog: Catalog, claimed: Set[int]) -> list[NormCall]:
     """Return the norms among the chains of ops, and their backward passes, of kernels not in ``claimed``."""
     rows = {row.id: row for row in reversed(catalog.rows) if row.how == "eager"}
-    ops = linked.trace.cpu_ops
-    if not rows or all(op == NONE or ops[op].name not in ANCHORS for op in set(linked.op_of)):
+    if not rows or linked.ops_named.keys().isdisjoint(ANCHORS):
         return []
     events = _events_of_ops(linked, claimed)
     finder = _Finder(linked, rows, events)
@@ -36,9 +35,10 @@ def eager_calls(linked: LinkedTrace, catalog: Catalog, claimed: Set[int]) -> lis
 
 def _events_of_ops(linked: LinkedTrace, claimed: Set[int]) -> dict[int, list[int]]:
     """Return the unclaimed GPU events of each op that launched some itself; those of graphs have no op."""
+    how = linked.how
     events: dict[int, list[int]] = defaultdict(list)
     for index, op in enumerate(linked.op_of):
-        if op != NONE and index not in claimed and linked.how[index] != "graph" and is_counted(linked, index):
+        if op != NONE and index not in claimed and how[index] != "graph" and is_counted(linked, index):
             events[op].append(index)
     return events
 

@@ -50,8 +50,8 @@ class _Finder:
         self.linked = linked
         self.catalog = catalog
         self.ops: Sequence[CpuOp] = linked.trace.cpu_ops
-        self.norm_names = {name for name in {op.name for op in self.ops} if catalog.is_norm_op(name)}
-        self.norm_ops = {i for i, op in enumerate(self.ops) if op.name in self.norm_names}
+        self.norm_names = {name for name in linked.ops_named if catalog.is_norm_op(name)}
+        self.norm_ops = {op for name in self.norm_names for op in linked.ops_named[name]}
         self.args = SharedArgs()
         self.costs: dict[tuple[object, ...], tuple[NormRow, NormCost]] = {}
 

@@ -48,6 +48,8 @@ class LinkedTrace(msgspec.Struct, frozen=True):
     module_tracks: dict[Track, ModuleTrack]
     forward_of_sequence: dict[int, int]
     """The innermost forward op of each sequence number; -1 where several threads used the number."""
+    ops_named: dict[str, list[int]]
+    """The ops of each name."""
     problems: list[Problem]
     """What was found while linking."""
 
@@ -118,6 +120,7 @@ def link(trace: Trace) -> LinkedTrace:
         module_parent_of=module_parents,
         module_tracks=_module_tracks(trace.modules),
         forward_of_sequence=_forward_ops(trace.cpu_ops),
+        ops_named=_ops_named(trace.cpu_ops),
         problems=log.found(),
     )
 
@@ -222,6 +225,13 @@ def _module_tracks(modules: list[Span]) -> dict[Track, ModuleTrack]:
         track: ModuleTrack(starts_us=[modules[index].ts_us for index in indices], spans=indices)
         for track, indices in tracks.items()
     }
+
+
+def _ops_named(ops: list[CpuOp]) -> dict[str, list[int]]:
+    named: dict[str, list[int]] = defaultdict(list)
+    for index, op in enumerate(ops):
+        named[op.name].append(index)
+    return named
 
 
 def _forward_ops(ops: list[CpuOp]) -> dict[int, int]:
