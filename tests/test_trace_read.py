@@ -15,14 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from normscope.errors import InputError
-from normscope.trace.collect import LOST_RECORD, REPEATED
+from normscope.trace.collect import LOST_RECORD
 from normscope.trace.decode import CUT, TRAILING
 from normscope.trace.link import link
 from normscope.trace.raw import NEGATIVE, NO_TIME, TEXT_TIME, TOO_LONG
 from normscope.trace.read import read_trace
 from normscope.trace.repair import BACKSLASHES, LONGEST_EVENT, NOT_JSON, NOT_UTF8, UNREADABLE
 from normscope.trace.source import BROKEN_GZIP, CUT_GZIP, TRAILING_BYTES
-from normscope.trace.times import OVERRUN, ZERO
+from normscope.trace.times import OVERRUN, REPEATED, ZERO
 from trace_inputs import (
     CORRELATION,
     EPOCH_US,

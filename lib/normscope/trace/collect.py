@@ -33,7 +33,6 @@ WINDOW_END = "Record Window End"
 STREAM_PREFIX = "stream "
 
 LOST_RECORD = "GPU events had neither a start time nor a duration (lost records) and were left out"
-REPEATED = "GPU events stood in the trace more than once and were counted once"
 
 _op_ids = msgspec.json.Decoder(OpIds)
 
@@ -54,20 +53,21 @@ class Collector:
         self.window_end_us = -math.inf
         self._log = log
         self._names: dict[str, str] = {}
-        self._seen: set[tuple[Any, ...]] = set()
 
     def take(self, events: Sequence[RawEvent]) -> None:
         """Keep what is used of ``events``."""
-        self.event_count += len(events)
         groups: dict[type[RawEvent], list[RawEvent]] = defaultdict(list)
+        frames = 0
         for event in events:
-            groups[type(event)].append(event)
+            model = type(event)
+            if model in _FRAMES:
+                frames += 1
+            elif model in _TAKERS:
+                groups[model].append(event)
         for model, group in groups.items():
-            if take := _TAKERS.get(model):
-                take(self, group)
-
-    def _take_frames(self, frames: list[RawFrame]) -> None:
-        self.python_frames += len(frames)
+            _TAKERS[model](self, group)
+        self.python_frames += frames
+        self.event_count += len(events)
 
     def _take_named_frames(self, frames: list[RawNamedFrame]) -> None:
         self.python_frames += len(frames)
@@ -112,22 +112,17 @@ class Collector:
             )
 
     def _take_gpu_events(self, events: list[RawGpuEvent]) -> None:
+        shared = self._names.setdefault
         for event in events:
             if event.ts == 0 and event.dur == 0:
                 self._log.add(LOST_RECORD)
                 continue
             args = event.args
             stream = _stream(event.tid) if args.stream is None else args.stream
-            name = self._names.setdefault(event.name, event.name)
-            key = (event.ts, event.dur, event.pid, stream, args.correlation, name)
-            if key in self._seen:
-                self._log.add(REPEATED)
-                continue
-            self._seen.add(key)
             self.gpu_events.append(
                 GpuEvent(
                     event.kind,
-                    name,
+                    shared(event.name, event.name),
                     event.ts,
                     event.dur,
                     event.pid,
@@ -167,13 +162,13 @@ def _stream(track: ThreadId) -> ThreadId:
     return track if found is None else found
 
 
+_FRAMES = frozenset(subtypes(RawFrame))
 _TAKERS: dict[type[RawEvent], Callable[[Collector, list[Any]], None]] = {
     model: taker
     for shape, taker in (
         (RawOp, Collector._take_ops),
         (RawLaunch, Collector._take_launches),
         (RawGpuEvent, Collector._take_gpu_events),
-        (RawFrame, Collector._take_frames),
         (RawNamedFrame, Collector._take_named_frames),
         (RawAnnotation, Collector._take_annotations),
         (RawProfilerSpan, Collector._take_profiler_spans),

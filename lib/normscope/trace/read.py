@@ -8,11 +8,11 @@ from normscope.errors import InputError
 from normscope.trace.collect import Collector
 from normscope.trace.collector_pause import collector_paused
 from normscope.trace.decode import CUT, TraceText
-from normscope.trace.events import DeviceProperties, GpuEvent, Trace, TraceInfo
+from normscope.trace.events import DeviceProperties, Trace, TraceInfo
 from normscope.trace.problems import ProblemLog
 from normscope.trace.repair import UNREADABLE
 from normscope.trace.source import BROKEN_GZIP, CUT_GZIP, Progress, opened, pieces, standard_input
-from normscope.trace.times import clip_overruns, resolution_us
+from normscope.trace.times import clip_overruns, in_order, resolution_us, without_repeats
 
 _DEVICE_KEYS = {
     "id": "id",
@@ -62,9 +62,10 @@ def read_trace(source: Path | BinaryIO | Literal["-"], on_progress: Progress | N
 
 def _trace(text: TraceText, collector: Collector, log: ProblemLog) -> Trace:
     by_time = attrgetter("ts_us")
+    gpu_events = without_repeats(in_order(collector.gpu_events), log)
     start, end = collector.window_start_us, collector.window_end_us
     return Trace(
-        gpu_events=clip_overruns(sorted(collector.gpu_events, key=_gpu_order), log),
+        gpu_events=clip_overruns(gpu_events, log),
         launches=collector.launches,
         cpu_ops=collector.cpu_ops,
         annotations=sorted(collector.annotations, key=by_time),
@@ -77,12 +78,8 @@ def _trace(text: TraceText, collector: Collector, log: ProblemLog) -> Trace:
         window_us=(start, end) if start < end else None,
         bytes_read=text.bytes_read,
         truncated=text.truncated or bool(log.count(CUT_GZIP) or log.count(BROKEN_GZIP)),
-        resolution_us=resolution_us(collector.gpu_events),
+        resolution_us=resolution_us(gpu_events),
     )
-
-
-def _gpu_order(event: GpuEvent) -> tuple[float, float, str, str]:
-    return event.ts_us, event.dur_us, str(event.stream), event.name
 
 
 def _devices(entries: object) -> tuple[DeviceProperties, ...]:

@@ -1,8 +1,9 @@
-"""Doubtful times on the GPU: records that overrun the next one, and the resolution of the clock."""
+"""Times on the GPU: their order, records that are there twice or overrun the next one, the clock's step."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from operator import attrgetter
 
 import msgspec
 
@@ -12,8 +13,30 @@ from normscope.trace.problems import ProblemLog
 COARSE_US = 1.0
 FINE_US = 0.001
 
+REPEATED = "GPU events stood in the trace more than once and were counted once"
 OVERRUN = "GPU events claim to end after the next one on their stream has ended"
 ZERO = "GPU events have a duration of 0"
+
+
+def in_order(events: Iterable[GpuEvent]) -> list[GpuEvent]:
+    """Return ``events`` by their start; those that start together by duration, stream and name."""
+    found = sorted(events, key=attrgetter("ts_us"))
+    if any(event.ts_us == following.ts_us for event, following in pairwise(found)):
+        found.sort(key=lambda event: (event.ts_us, event.dur_us, str(event.stream), event.name))
+    return found
+
+
+def without_repeats(events: list[GpuEvent], log: ProblemLog) -> list[GpuEvent]:
+    """Return ``events``, which are in order, with each that was written more than once only once."""
+    pairs = pairwise(events)
+    if not any(event.ts_us == other.ts_us and event.dur_us == other.dur_us for event, other in pairs):
+        return events
+    first: dict[tuple[object, ...], GpuEvent] = {}
+    for event in events:
+        key = (event.ts_us, event.dur_us, event.pid, event.stream, event.correlation, event.name)
+        first.setdefault(key, event)
+    log.add(REPEATED, count=len(events) - len(first))
+    return list(first.values())
 
 
 def clip_overruns(events: list[GpuEvent], log: ProblemLog) -> list[GpuEvent]:

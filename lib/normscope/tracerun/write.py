@@ -70,8 +70,13 @@ def write_trace_run(  # noqa: PLR0913 - a trace, a folder, and what the user may
         The GPU can't be used as given.
     """
     with collector_paused():
-        found = examine(source, label=label, norms=norms or NormSources(), on_progress=on_progress)
-        return _write_examined(found, folder, label, gpu or GpuChoice())
+        # Nothing here refers to what was found, so that it is gone before the collector would walk over it.
+        return _write_examined(
+            examine(source, label=label, norms=norms or NormSources(), on_progress=on_progress),
+            folder,
+            label,
+            gpu or GpuChoice(),
+        )
 
 
 def _write_examined(found: Examined, folder: Path, label: str, gpu: GpuChoice) -> TraceSummary:
