@@ -1,6 +1,7 @@
 """Reading traces, whole and broken ones."""
 
 import copy
+import gc
 import gzip
 import io
 import itertools
@@ -15,10 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from normscope.errors import InputError
-from normscope.trace.collect import LOST_RECORD
+from normscope.trace.collect import LOST_RECORD, Collector
 from normscope.trace.decode import CUT, TRAILING
 from normscope.trace.link import link
-from normscope.trace.raw import NEGATIVE, NO_TIME, TEXT_TIME, TOO_LONG
+from normscope.trace.problems import ProblemLog
+from normscope.trace.raw import NEGATIVE, NO_TIME, TEXT_TIME, TOO_LONG, decode_events
 from normscope.trace.read import read_trace
 from normscope.trace.repair import BACKSLASHES, LONGEST_EVENT, NOT_JSON, NOT_UTF8, UNREADABLE
 from normscope.trace.source import BROKEN_GZIP, CUT_GZIP, TRAILING_BYTES
@@ -28,6 +30,7 @@ from trace_inputs import (
     EPOCH_US,
     KERNEL,
     KERNEL_US,
+    annotation,
     as_json,
     base_document,
     base_events,
@@ -438,6 +441,67 @@ def test_traces_of_2021_are_read() -> None:
 def test_any_host_event_with_a_correlation_is_a_launch(category: str) -> None:
     trace = read_events(launch(1, 1, cat=category), launch(2, 2), frame("x", 1, 1, correlation=1))
     assert [call.correlation for call in trace.launches] == [1, 2]
+
+
+MANY_KINDS = [
+    *base_events(),
+    op("aten::add", 400.0, 5.0, **{"Sequence number": 3, "Fwd thread id": 1}),
+    frame("nn.Module: LayerNorm_3", 90.0, 100.0),
+    frame("a.py(1): f", 91.0, 1.0),
+    annotation("ProfilerStep#7", 80.0, 400.0),
+    annotation("mine", 85.0, 40.0),
+    kernel(5, 300.0, 2.0, cat="gpu_memcpy"),
+    launch(5, 290.0, 1.0, cat="cuda_driver"),
+    {"ph": "s", "cat": "ac2g", "id": 5, "ts": 290.0},
+    {"ph": "i", "name": "Record Window End", "ts": 900.0},
+    {"ph": "X", "cat": "Trace", "name": "PyTorch Profiler (0)", "pid": "Spans", "ts": 70.0},
+]
+
+
+@given(
+    events=st.lists(st.sampled_from(MANY_KINDS), min_size=1, max_size=12),
+    changes=st.dictionaries(
+        st.sampled_from(("ts", "dur", "pid", "name", "args", "cat")),
+        st.sampled_from((None, -1, 0, 1e300, "7", {}, "kernel", "cpu_op", [])),
+        max_size=2,
+    ),
+)
+def test_an_event_of_a_category_that_nobody_knows_changes_nothing_about_the_others(
+    events: list[dict[str, Any]], changes: dict[str, Any]
+) -> None:
+    # It makes the reader take the slow way for all events around it.
+    unknown = {"ph": "X", "cat": "nobody knows this", "name": "x", "args": {"correlation": None}}
+    changed = [*events[:-1], {**events[-1], **changes}]
+    assert collected(changed) == collected([*changed, unknown])
+
+
+def collected(events: list[dict[str, Any]]) -> tuple[object, ...]:
+    """Return what is kept of some events that are read in one go, and what was wrong with them."""
+    log = ProblemLog()
+    kept = Collector(log)
+    kept.take(decode_events(json.dumps(events).encode(), log))
+    spans = (kept.annotations, kept.steps, kept.modules, kept.python_frames)
+    window = (kept.window_start_us, kept.window_end_us)
+    return kept.gpu_events, kept.launches, kept.cpu_ops, *spans, *window, log.found()
+
+
+def test_a_module_is_kept_wherever_it_stands_among_other_frames() -> None:
+    frames = [frame(f"file.py({turn}): function", turn, 1) for turn in range(5000)]
+    modules = [frame(f"nn.Module: Norm_{turn}", turn, 1) for turn in range(3)]
+    trace = read_events(modules[0], *frames, modules[1], *frames, *base_events(), modules[2])
+    assert [span.name for span in trace.modules] == [f"nn.Module: Norm_{turn}" for turn in range(3)]
+    assert trace.python_frames == 10_003
+
+
+def test_what_was_read_is_freed_without_the_collector() -> None:
+    content = as_json()
+    gc.collect()
+    gc.disable()
+    try:
+        read(content)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
 
 
 def test_python_frames_are_counted_but_only_modules_are_kept() -> None:

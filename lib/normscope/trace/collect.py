@@ -7,11 +7,13 @@ from typing import Any
 
 import msgspec
 
+from normscope.trace.args import decode_args
 from normscope.trace.events import CpuOp, GpuEvent, Launch, Span, ThreadId
 from normscope.trace.problems import ProblemLog
 from normscope.trace.raw import (
     MODULE_PREFIX,
-    OpIds,
+    SEQUENCE,
+    AutogradArgs,
     RawAnnotation,
     RawEvent,
     RawFrame,
@@ -22,7 +24,6 @@ from normscope.trace.raw import (
     RawOp,
     RawProfilerSpan,
     RawSpan,
-    decode_args,
     subtypes,
     whole,
 )
@@ -31,10 +32,11 @@ STEP_PREFIX = "ProfilerStep#"
 PROFILER_SPAN_PREFIX = "PyTorch Profiler"
 WINDOW_END = "Record Window End"
 STREAM_PREFIX = "stream "
+_SEQUENCE = f'"{SEQUENCE}"'.encode()
+_UNKNOWN = AutogradArgs()
+_autograd_args = msgspec.json.Decoder(AutogradArgs)
 
 LOST_RECORD = "GPU events had neither a start time nor a duration (lost records) and were left out"
-
-_op_ids = msgspec.json.Decoder(OpIds)
 
 
 class Collector:
@@ -76,8 +78,9 @@ class Collector:
     def _take_ops(self, ops: list[RawOp]) -> None:
         shared = self._names.setdefault
         for op in ops:
-            text = op.args
-            ids = decode_args(_op_ids, text, OpIds)
+            text = bytes(op.args)
+            # Decoding takes longer than looking whether there is anything to decode.
+            known = decode_args(_autograd_args, text, AutogradArgs) if _SEQUENCE in text else _UNKNOWN
             self.cpu_ops.append(
                 CpuOp(
                     shared(op.name, op.name),
@@ -85,10 +88,9 @@ class Collector:
                     op.dur,
                     op.pid,
                     op.tid,
-                    ids.external_id if ids.external_id is not None else ids.external_id_2021,
-                    ids.sequence,
-                    ids.forward_thread,
-                    bytes(text),
+                    known.sequence,
+                    known.forward_thread,
+                    text,
                 )
             )
 

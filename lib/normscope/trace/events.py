@@ -4,8 +4,26 @@ from typing import Any, Literal
 
 import msgspec
 
+from normscope.trace.args import decode_args
+
+EXTERNAL_ID = "External id"
+EXTERNAL_ID_2021 = "external id"
+
 GpuKind = Literal["kernel", "memcpy", "memset"]
 ThreadId = int | str
+
+
+class _ExternalIds(
+    msgspec.Struct,
+    frozen=True,
+    gc=False,
+    rename={"external_id": EXTERNAL_ID, "external_id_2021": EXTERNAL_ID_2021},
+):
+    external_id: int | None = None
+    external_id_2021: int | None = None
+
+
+_external_ids = msgspec.json.Decoder(_ExternalIds)
 
 
 class OpArgs(
@@ -82,18 +100,27 @@ class CpuOp(msgspec.Struct, frozen=True, gc=False):
     dur_us: float
     pid: ThreadId
     tid: ThreadId
-    external_id: int | None = None
     sequence: int | None = None
     """Sequence number: shared by a forward op and the autograd node made for it."""
     forward_thread: int | None = None
     """Profiler's id of the thread that ran the forward op; 0 or None in the forward op itself."""
     raw_args: bytes = b""
-    """The ``args`` object as JSON text, or ``b""``; decoded by `args`, so that most of them never are."""
+    """The ``args`` object as JSON text, or ``b""``; decoded when asked for, so most of them never are."""
+
+    def __lt__(self, other: "CpuOp") -> bool:
+        """Tell whether this op was recorded first: of two with the same times that one is the outer one."""
+        return (self.external_id or 0, self.name) < (other.external_id or 0, other.name)
 
     @property
     def end_us(self) -> float:
         """End as recorded, µs."""
         return self.ts_us + self.dur_us
+
+    @property
+    def external_id(self) -> int | None:
+        """Number of the op in the trace, if it has one."""
+        ids = decode_args(_external_ids, self.raw_args, _ExternalIds) if self.raw_args else _ExternalIds()
+        return ids.external_id if ids.external_id is not None else ids.external_id_2021
 
     def args(self) -> OpArgs:
         """Return the recorded inputs; every field is None if there are none, or none that can be read."""

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from normscope.trace.collector_pause import collector_paused
-from normscope.trace.events import CpuOp, GpuEvent, Problem, Span, ThreadId, Trace
+from normscope.trace.events import CpuOp, GpuEvent, Problem, Span, Trace
 from normscope.trace.launches import find_launches
 from normscope.trace.nesting import NONE, Track, nest, tolerance_us
 from normscope.trace.problems import ProblemLog
@@ -162,12 +162,9 @@ def _ops_by_external_id(trace: Trace, op_of: list[int]) -> list[int]:
         if op != NONE
     )
     host_of = {gpu: host for (gpu, host), _ in reversed(pairs.most_common())}
-    count_of = Counter((op.pid, op.external_id) for op in trace.cpu_ops)
-    op_by_id: dict[tuple[ThreadId, int | None], int] = {
-        (op.pid, op.external_id): index
-        for index, op in enumerate(trace.cpu_ops)
-        if op.external_id is not None and count_of[op.pid, op.external_id] == 1
-    }
+    ids = [(op.pid, op.external_id) for op in trace.cpu_ops]
+    count_of = Counter(ids)
+    op_by_id = {each: index for index, each in enumerate(ids) if each[1] is not None and count_of[each] == 1}
     return [
         op_by_id.get((host_of[event.pid], event.external_id), NONE) if event.pid in host_of else NONE
         for event in trace.gpu_events

@@ -3,6 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import Any
 
 from normscope.trace.events import CpuOp, Launch, Span, ThreadId
 
@@ -13,10 +14,10 @@ ROUNDING_STEPS = 4
 Track = tuple[ThreadId, ThreadId]
 Timed = CpuOp | Span
 
-# Start, minus the duration, external id, name, index. A span sorts after those around it; of two with the
-# same times the one recorded first is the outer one. A launch has 1.0 for the duration, so that it sorts
-# after the spans that start with it, its end for the external id, and minus 1 minus its index.
-_Item = tuple[float, float, float, str, int]
+# Start, minus the duration, the op or the span's name, index. A span sorts after those around it; of two ops
+# with the same times the one recorded first is the outer one. A launch has 1.0 for the duration, so that it
+# sorts after the spans that start with it, its end for the op, and minus 1 minus its index.
+_Item = tuple[float, float, Any, int]
 _LAUNCH = 1.0
 
 
@@ -40,11 +41,11 @@ def nest(spans: Sequence[Timed], launches: Sequence[Launch] = ()) -> tuple[list[
     launched_from = [NONE] * len(launches)
     tracks: dict[Track, list[_Item]] = defaultdict(list)
     for index, span in enumerate(spans):
-        recorded = (span.external_id or 0) if type(span) is CpuOp else 0
-        tracks[span.pid, span.tid].append((span.ts_us, -span.dur_us, recorded, span.name, index))
+        own = span if type(span) is CpuOp else span.name
+        tracks[span.pid, span.tid].append((span.ts_us, -span.dur_us, own, index))
     for index, call in enumerate(launches):
         end = call.ts_us + call.dur_us
-        tracks[call.pid, call.tid].append((call.ts_us, _LAUNCH, end, "", -1 - index))
+        tracks[call.pid, call.tid].append((call.ts_us, _LAUNCH, end, -1 - index))
     for items in tracks.values():
         items.sort()
         _sweep(items, parents, launched_from)
@@ -56,7 +57,7 @@ def _sweep(items: list[_Item], parents: list[int], launched_from: list[int]) -> 
     slack = tolerance_us(items[-1][0])
     outer: list[tuple[float, float, int]] = []
     around_end, around_start, around = math.inf, -math.inf, NONE
-    for start, minus_duration, launch_end, _, index in items:
+    for start, minus_duration, launch_end, index in items:
         is_span = index >= 0
         end = start - minus_duration if is_span else launch_end
         while (start >= around_end and (end > around_end + slack or start > around_start)) or (

@@ -5,15 +5,17 @@ from collections.abc import Iterator, Sequence
 from functools import reduce
 from operator import or_
 from types import GenericAlias
-from typing import Annotated, Any, ClassVar, TypeVar, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import msgspec
 
-from normscope.trace.events import GpuKind, ThreadId
+from normscope.trace.args import decode_args
+from normscope.trace.events import EXTERNAL_ID, EXTERNAL_ID_2021, GpuKind, ThreadId
 from normscope.trace.problems import ProblemLog
 
 NO_TEXT = msgspec.Raw()
 LONGEST_NUMBER = 20
+SEQUENCE = "Sequence number"
 LONGEST_US = 86_400e6
 """A day. What claims to take longer is a fault of the record."""
 FARTHEST_US = 1e17
@@ -26,35 +28,21 @@ NEGATIVE = "events had a negative duration and were left out"
 TOO_LONG = "events claimed to take longer than a day and were left out"
 TEXT_TIME = "events had their times as text, which was read as numbers"
 
-Args = TypeVar("Args", bound=msgspec.Struct)
 
-_EXTERNAL_ID = "External id"
-_EXTERNAL_ID_2021 = "external id"
-
-
-class OpIds(
-    msgspec.Struct,
-    gc=False,
-    rename={
-        "external_id": _EXTERNAL_ID,
-        "sequence": "Sequence number",
-        "forward_thread": "Fwd thread id",
-        "external_id_2021": _EXTERNAL_ID_2021,
-    },
+class AutogradArgs(
+    msgspec.Struct, frozen=True, gc=False, rename={"sequence": SEQUENCE, "forward_thread": "Fwd thread id"}
 ):
-    """What ``args`` of an op holds beside its inputs."""
+    """What ``args`` of an op hold if autograd knows it."""
 
-    external_id: int | None = None
     sequence: int | None = None
     forward_thread: int | None = None
-    external_id_2021: int | None = None
 
 
 class LaunchArgs(
     msgspec.Struct,
     frozen=True,
     gc=False,
-    rename={"external_id": _EXTERNAL_ID, "external_id_2021": _EXTERNAL_ID_2021},
+    rename={"external_id": EXTERNAL_ID, "external_id_2021": EXTERNAL_ID_2021},
 ):
     """What is used of a launch's ``args``."""
 
@@ -69,9 +57,9 @@ class GpuArgs(
     frozen=True,
     gc=False,
     rename={
-        "external_id": _EXTERNAL_ID,
+        "external_id": EXTERNAL_ID,
         "blocks_per_sm": "blocks per SM",
-        "external_id_2021": _EXTERNAL_ID_2021,
+        "external_id_2021": EXTERNAL_ID_2021,
     },
 ):
     """What is used of a GPU event's ``args``."""
@@ -251,32 +239,6 @@ def subtypes(shape: type[RawEvent]) -> Iterator[type[RawEvent]]:
     yield shape
     for subtype in shape.__subclasses__():
         yield from subtypes(subtype)
-
-
-def decode_args(decoder: msgspec.json.Decoder[Args], text: msgspec.Raw, model: type[Args]) -> Args:
-    """Return what is used of ``args``; an entry that is not of its type counts as missing."""
-    try:
-        return decoder.decode(text)
-    except (ValueError, RecursionError, msgspec.DecodeError):
-        return _loose_args(text, model)
-
-
-def _loose_args(text: msgspec.Raw, model: type[Args]) -> Args:
-    """Return the entries of ``args`` that ``model`` has a field for and that are of its type."""
-    try:
-        entries = msgspec.json.decode(text)
-    except (ValueError, RecursionError, msgspec.DecodeError):
-        return model()
-    if not isinstance(entries, dict):
-        return model()
-    usable = {}
-    for field in msgspec.structs.fields(model):
-        try:
-            value = msgspec.convert(entries.get(field.encode_name), field.type, strict=False)
-        except (ValueError, msgspec.ValidationError):
-            continue
-        usable[field.name] = value
-    return model(**usable)
 
 
 def whole(value: object) -> int | None:
