@@ -66,24 +66,41 @@ class _Finder:
         return sorted(filter(None, found), key=lambda call: (call.ts_us, call.op))
 
     def _outermost_norms(self) -> dict[int, int]:
-        """Return the outermost norm op around each op that launched something, and around those outside it.
+        """Return the outermost norm op around each op that launched something, -1 where there is none."""
+        owner_of = self._owners()
+        known: dict[int, int] = {NONE: NONE}
+        for launcher in set(self.linked.op_of):
+            op = launcher
+            while op not in known and op not in self.norm_ops:
+                op = self.linked.parent_of[op]
+            known[launcher] = known[op] if op in known else owner_of[op]
+        return known
+
+    def _owners(self) -> dict[int, int]:
+        """Return the outermost norm op around each norm op, be it itself.
 
         An op that does more than a norm is the owner only where no norm op lies in it.
         """
-        parent_of, norm_ops = self.linked.parent_of, self.norm_ops
-        known: dict[int, int] = {NONE: NONE}
-        for launcher in set(self.linked.op_of) if norm_ops else ():
+        owner_of: dict[int, int] = {NONE: NONE}
+        for norm_op in self.norm_ops:
             path = []
-            op = launcher
-            while op not in known:
+            op = norm_op
+            while op not in owner_of:
                 path.append(op)
-                op = parent_of[op]
-            found = known[op]
+                op = self._norm_above(op)
+            found = owner_of[op]
             for each in reversed(path):
-                if each in norm_ops and (found == NONE or self._does_more(found)):
+                if found == NONE or self._does_more(found):
                     found = each
-                known[each] = found
-        return known
+                owner_of[each] = found
+        return owner_of
+
+    def _norm_above(self, op: int) -> int:
+        """Return the next norm op around a norm op, -1 where there is none."""
+        above = self.linked.parent_of[op]
+        while above != NONE and above not in self.norm_ops:
+            above = self.linked.parent_of[above]
+        return above
 
     def _does_more(self, op: int) -> bool:
         return self.catalog.of_op(self.ops[op].name)[0].kernels_only
