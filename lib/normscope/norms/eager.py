@@ -25,7 +25,8 @@ _RECORDED = {dtype: recorded for recorded, (dtype, _) in reversed(tuple(TYPES.it
 def eager_calls(linked: LinkedTrace, catalog: Catalog, claimed: Set[int]) -> list[NormCall]:
     """Return the norms among the chains of ops, and their backward passes, of kernels not in ``claimed``."""
     rows = {row.id: row for row in reversed(catalog.rows) if row.how == "eager"}
-    if not rows or linked.ops_named.keys().isdisjoint(ANCHORS):
+    anchors = {op for name in ANCHORS for op in linked.ops_named.get(name, ())}
+    if not rows or anchors.isdisjoint(linked.op_of):
         return []
     events = _events_of_ops(linked, claimed)
     finder = _Finder(linked, rows, events)

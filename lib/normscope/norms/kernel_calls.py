@@ -44,10 +44,12 @@ _AROUND_WORK = re.compile(
 
 def kernel_calls(linked: LinkedTrace, catalog: Catalog, claimed: Set[int]) -> list[NormCall]:
     """Return the norm kernels that belong to no call in ``claimed``, as calls."""
+    names = {event.name for event in linked.trace.gpu_events}
+    norm_names = {name for name in names if catalog.is_norm_kernel(name)}
     kernels = [
         index
         for index, event in enumerate(linked.trace.gpu_events)
-        if event.kind == "kernel" and index not in claimed and catalog.is_norm_kernel(event.name)
+        if event.name in norm_names and event.kind == "kernel" and index not in claimed
     ]
     if not kernels:
         return []

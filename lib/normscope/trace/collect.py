@@ -58,16 +58,16 @@ class Collector:
 
     def take(self, events: Sequence[RawEvent]) -> None:
         """Keep what is used of ``events``."""
-        groups: dict[type[RawEvent], list[RawEvent]] = defaultdict(list)
+        groups: dict[_Taker, list[RawEvent]] = defaultdict(list)
         frames = 0
         for event in events:
             model = type(event)
             if model in _FRAMES:
                 frames += 1
-            elif model in _TAKERS:
-                groups[model].append(event)
-        for model, group in groups.items():
-            _TAKERS[model](self, group)
+            elif take := _TAKERS.get(model):
+                groups[take].append(event)
+        for take, group in groups.items():
+            take(self, group)
         self.python_frames += frames
         self.event_count += len(events)
 
@@ -165,7 +165,8 @@ def _stream(track: ThreadId) -> ThreadId:
 
 
 _FRAMES = frozenset(subtypes(RawFrame))
-_TAKERS: dict[type[RawEvent], Callable[[Collector, list[Any]], None]] = {
+_Taker = Callable[[Collector, list[Any]], None]
+_TAKERS: dict[type[RawEvent], _Taker] = {
     model: taker
     for shape, taker in (
         (RawOp, Collector._take_ops),

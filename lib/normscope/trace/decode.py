@@ -39,20 +39,23 @@ class TraceText:
     def batches(self) -> Iterator[Sequence[RawEvent]]:
         """Yield the events, many at a time; afterwards the other attributes are known."""
         buffer = self._read_head()
-        checked = 0
         while piece := next(self._pieces, b""):
-            buffer += piece
-            cut = _last_boundary(buffer, checked)
-            checked = max(0, len(buffer) - WINDOWS[-1])
+            before: bytearray = buffer
+            last: bytes | bytearray = piece
+            cut = _last_boundary(last, 0)
+            if cut is None:
+                # The piece lies within an event, or one ends where it begins.
+                checked = max(0, len(buffer) - WINDOWS[-1])
+                buffer += piece
+                before, last = bytearray(), buffer
+                cut = _last_boundary(last, checked)
             if cut is None:
                 continue
             end = cut.start() + 1
-            with memoryview(buffer) as whole:
-                text = b"".join((b"[", whole[:end], b"]"))
-            events, left, ended = self._decode(text, len(buffer))
+            text = b"".join((b"[", before, memoryview(last)[:end], b"]"))
+            events, left, ended = self._decode(text, len(before) + len(last))
             yield events
-            buffer = left + buffer[end:] if left else buffer[cut.end() :]
-            checked = 0
+            buffer = bytearray(left + last[end:] if left else last[cut.end() :])
             if ended:
                 break
         final = Salvage(bytes(buffer), self.bytes_read - len(buffer), self._log, last=True)
@@ -64,16 +67,16 @@ class TraceText:
             self.bytes_read += len(piece)
             yield piece
 
-    def _decode(self, text: bytes, behind: int) -> tuple[Sequence[RawEvent], bytearray, bool]:
+    def _decode(self, text: bytes, behind: int) -> tuple[Sequence[RawEvent], bytes, bool]:
         """Return the events of the list ``text``, what is left of it, and whether it ended before its end.
 
         ``behind`` is how many bytes before the end of what was read the first event begins.
         """
         try:
-            return decode_events(text, self._log), bytearray(), False
+            return decode_events(text, self._log), b"", False
         except (ValueError, RecursionError, msgspec.DecodeError):
             salvage = Salvage(text[1:-1], self.bytes_read - behind, self._log, last=False)
-            return salvage.events, bytearray(salvage.rest), salvage.ended
+            return salvage.events, salvage.rest, salvage.ended
 
     def _read_head(self) -> bytearray:
         """Read up to the list of events and return what was read of the list itself."""
@@ -148,7 +151,7 @@ class TraceText:
         return len(text)
 
 
-def _last_boundary(buffer: bytearray, start: int) -> re.Match[bytes] | None:
+def _last_boundary(buffer: bytes | bytearray, start: int) -> re.Match[bytes] | None:
     """Return the last place between two events that begins at ``start`` or later."""
     for window in (*WINDOWS, len(buffer)):
         found = deque(BETWEEN_EVENTS.finditer(buffer, max(start, len(buffer) - window)), maxlen=1)

@@ -26,19 +26,24 @@ def find_launches(gpu_events: Sequence[GpuEvent], launches: Sequence[Launch]) ->
     owners = Counter(correlation for own in calls.values() for correlation in own)
     is_merged = len(owners) < owners.total()
     host_of = _pair_processes(gpu_events, launches, calls) if is_merged else {}
-    only = {
+    of_one_host = {
         correlation: indices
         for own in calls.values()
         for correlation, indices in own.items()
         if owners[correlation] == 1 and (not is_merged or len(indices) == 1)
     }
-    found = []
-    for event in gpu_events:
-        indices = only.get(event.correlation)
+    single = {correlation: indices[0] for correlation, indices in of_one_host.items() if len(indices) == 1}
+
+    def among_several(event: GpuEvent) -> int:
+        indices = of_one_host.get(event.correlation)
         if indices is None and event.pid in host_of:
             indices = calls[host_of[event.pid]].get(event.correlation)
-        found.append(_latest_before(event, indices, launches) if indices else NONE)
-    return found
+        return _latest_before(event, indices, launches) if indices else NONE
+
+    return [
+        single[event.correlation] if event.correlation in single else among_several(event)
+        for event in gpu_events
+    ]
 
 
 def _calls(gpu_events: Sequence[GpuEvent], launches: Sequence[Launch]) -> Calls:
@@ -61,8 +66,6 @@ def _calls(gpu_events: Sequence[GpuEvent], launches: Sequence[Launch]) -> Calls:
 
 def _latest_before(event: GpuEvent, indices: list[int], launches: Sequence[Launch]) -> int:
     """Return the last launch no later than ``event``, or the last of all if there is none."""
-    if len(indices) == 1:
-        return indices[0]
     return indices[bisect_right(indices, event.ts_us, key=lambda index: launches[index].ts_us) - 1]
 
 

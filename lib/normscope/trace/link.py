@@ -126,17 +126,15 @@ def link(trace: Trace) -> LinkedTrace:
 
 
 def _how(trace: Trace, launch_of: list[int]) -> list[How]:
-    kernels_of = Counter(
-        index for index, event in zip(launch_of, trace.gpu_events, strict=True) if event.kind == "kernel"
-    )
-    names = {trace.launches[index].name for index in set(launch_of) - {NONE}}
+    used = set(launch_of) - {NONE}
+    names = {trace.launches[index].name for index in used}
     graph_names = {name for name in names if GRAPH_LAUNCH in name.lower()}
-
-    def how(index: int) -> How:
-        is_graph = kernels_of[index] > 1 or trace.launches[index].name in graph_names
-        return "graph" if is_graph else "correlation"
-
-    return ["none" if index == NONE else how(index) for index in launch_of]
+    graphs = {index for index in used if trace.launches[index].name in graph_names}
+    started: set[int] = set()
+    for index, event in zip(launch_of, trace.gpu_events, strict=True):
+        if event.kind == "kernel":
+            (graphs if index in started else started).add(index)
+    return ["none" if index == NONE else "graph" if index in graphs else "correlation" for index in launch_of]
 
 
 def _link_by_external_id(trace: Trace, op_of: list[int], how: list[How], parent_of: list[int]) -> None:
