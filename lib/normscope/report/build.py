@@ -249,11 +249,11 @@ def _run_and_export(
     job: _Job, kernel: Kernel | None, limits: Limits, on_step: StepHook | None
 ) -> _Outcome:
     def on_cell(name: str, number: int, total: int) -> None:
+        if number == 1:  # from now on the kernel works and this process waits: import what comes afterwards
+            Thread(target=import_module, args=("normscope.report.export",), daemon=True).start()
         if on_step:
             on_step(name, number, total + 1)
 
-    # The kernel does the work now, so this process imports meanwhile what it needs afterwards.
-    Thread(target=import_module, args=("normscope.report.export",), daemon=True).start()
     executed = job.stage / REPORT_NOTEBOOK
     given = msgspec.to_builtins(job.params)
     ran = run_notebook(job.notebook, executed, given, limits=limits, on_cell=on_cell, kernel=kernel)

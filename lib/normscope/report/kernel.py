@@ -29,6 +29,8 @@ _SET = {
     OF_A_REPORT: "1",
     "PYTHONHASHSEED": "0",
     "PYTHONUTF8": "1",
+    # Nothing here multiplies matrices, and the threads that stand ready to do so spin.
+    "OPENBLAS_NUM_THREADS": "1",
     # What the notebook shows must not depend on the backend that the parent's environment names.
     "MPLBACKEND": "module://matplotlib_inline.backend_inline",
     # Python 3.11 warns about its own frozen modules whenever ipykernel loads its debugger.
