@@ -245,9 +245,7 @@ def _fill(
     return outcome.status
 
 
-def _run_and_export(
-    job: _Job, kernel: Kernel | None, limits: Limits, on_step: StepHook | None
-) -> _Outcome:
+def _run_and_export(job: _Job, kernel: Kernel | None, limits: Limits, on_step: StepHook | None) -> _Outcome:
     def on_cell(name: str, number: int, total: int) -> None:
         if number == 1:  # from now on the kernel works and this process waits: import what comes afterwards
             Thread(target=import_module, args=("normscope.report.export",), daemon=True).start()

@@ -90,7 +90,7 @@ class _Watch:
             self._on_cell(self.step, self.done, sum(map(_is_executable, cells)))
 
 
-def run_notebook(
+def run_notebook(  # noqa: PLR0913 - two files and what a caller may set
     notebook: Path,
     output: Path,
     params: Mapping[str, Any],
@@ -117,8 +117,8 @@ def run_notebook(
     on_cell
         Called before each code cell.
     kernel
-        The kernel to run in, which nothing ran in yet. By default, and where that one doesn't come up, the run
-        starts its own.
+        The kernel to run in, which nothing ran in yet. By default, and where that one doesn't come up, the
+        run starts its own.
 
     Returns
     -------
