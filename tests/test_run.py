@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from jupyter_client.provisioning import LocalProvisioner
+from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 
 from normscope import errors
 from normscope.errors import InputError, KernelError, NormscopeError, NotebookError, UsageError
