@@ -18,9 +18,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 
 from normscope import errors
 from normscope.errors import InputError, KernelError, NormscopeError, NotebookError, UsageError
+from normscope.report.kernel import kernel_ahead
 from normscope.report.run import Limits, StepHook, run_notebook
 from notebook_zoo import FINISH, printed, read_cells, write_notebook
 
@@ -286,6 +288,33 @@ def test_a_kernel_that_starts_at_the_second_try_is_good_enough(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     run(tmp_path)
     assert (tmp_path / "tried").exists()
+
+
+def test_a_kernel_started_ahead_has_imported_its_modules_before_the_first_cell(tmp_path: Path) -> None:
+    notebook = write_notebook(tmp_path / "in.ipynb", "import sys; print('colorsys' in sys.modules)")
+    with kernel_ahead(["colorsys"]) as kernel:
+        run_notebook(notebook, tmp_path / "out.ipynb", {"out_dir": str(tmp_path)}, kernel=kernel)
+    assert printed(tmp_path / "out.ipynb") == "True\n"
+
+
+def test_a_kernel_started_ahead_that_died_is_replaced(tmp_path: Path) -> None:
+    notebook = write_notebook(tmp_path / "in.ipynb", "import os; print(os.getpid())")
+    with kernel_ahead([]) as kernel:
+        assert kernel
+        assert isinstance(kernel.manager.provisioner, LocalProvisioner)
+        pid = kernel.manager.provisioner.pid
+        assert pid
+        os.kill(pid, signal.SIGKILL)
+        run_notebook(notebook, tmp_path / "out.ipynb", {"out_dir": str(tmp_path)}, kernel=kernel)
+    assert int(printed(tmp_path / "out.ipynb")) != pid
+
+
+def test_where_no_kernel_can_be_started_ahead_there_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "no-python"))
+    with kernel_ahead([]) as kernel:
+        assert kernel is None
 
 
 CONNECTION = "import ipykernel, json; c = json.loads(ipykernel.get_connection_info()); print(c[KEY])"

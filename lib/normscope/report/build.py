@@ -15,6 +15,7 @@ import msgspec
 from normscope.errors import ExportError, NormscopeError, UsageError
 from normscope.inputs.rundir import check_run_dir, default_scope, unknown_categories
 from normscope.params import SAMPLE, ReportParams, make_params
+from normscope.report.kernel import Kernel, kernel_ahead
 from normscope.report.provenance import (
     FILE_NAME,
     FileRecord,
@@ -31,6 +32,7 @@ from normscope.trace.source import Progress
 
 REPORT_NOTEBOOK = "report.ipynb"
 FAILED_NOTEBOOK = "report.failed.ipynb"
+_KERNEL_IMPORTS = ("matplotlib.pyplot", "normscope.figures", "normscope.report.notebook")
 _HERE = "."  # how a report names its own folder, so that it is the same wherever it is made
 
 
@@ -122,11 +124,16 @@ def build_report(  # noqa: PLR0913 - two paths and what a caller may set
     params = _resolved(run_dir, out_dir, options)
     target = Path(params.out_dir)
     _check_targets(target)
-    with ended_by_exception(), opened_source(params, on_progress) as source:
+    # The kernel starts first: it needs as long to come up as this process to read a trace.
+    with (
+        ended_by_exception(),
+        kernel_ahead(_KERNEL_IMPORTS) as kernel,
+        opened_source(params, on_progress) as source,
+    ):
         _check_apart(source.folder, target)
         with _reported_target(target), staging(target) as stage:
             job = _job(params, source, stage, notebook or notebook_path(), started_utc)
-            status = _fill(job, limits, on_step)
+            status = _fill(job, kernel, limits, on_step)
         remove_report(_failed_folder(target))
         unknown = unknown_categories(source.folder, params.categories)
     return BuiltReport(
@@ -221,10 +228,12 @@ def _label(path: str) -> str:
     return (Path(path).name or "root") if Path(path).is_absolute() else path
 
 
-def _fill(job: _Job, limits: Limits, on_step: StepHook | None) -> Literal["OK", "EMPTY"]:
+def _fill(
+    job: _Job, kernel: Kernel | None, limits: Limits, on_step: StepHook | None
+) -> Literal["OK", "EMPTY"]:
     """Make the whole report in ``job.stage``; when that fails, move what there is to the failed folder."""
     try:
-        outcome = _run_and_export(job, limits, on_step)
+        outcome = _run_and_export(job, kernel, limits, on_step)
     except NormscopeError as error:
         raise type(error)(_keep_failed(job, job.relabel(str(error)))) from None
     _write_provenance(job)
@@ -236,17 +245,16 @@ def _fill(job: _Job, limits: Limits, on_step: StepHook | None) -> Literal["OK", 
     return outcome.status
 
 
-def _run_and_export(job: _Job, limits: Limits, on_step: StepHook | None) -> _Outcome:
+def _run_and_export(job: _Job, kernel: Kernel | None, limits: Limits, on_step: StepHook | None) -> _Outcome:
     def on_cell(name: str, number: int, total: int) -> None:
+        if number == 1:  # from now on the kernel works and this process waits: import what comes afterwards
+            Thread(target=import_module, args=("normscope.report.export",), daemon=True).start()
         if on_step:
             on_step(name, number, total + 1)
 
-    # The kernel does the work now, so this process imports meanwhile what it needs afterwards.
-    Thread(target=import_module, args=("normscope.report.export",), daemon=True).start()
     executed = job.stage / REPORT_NOTEBOOK
-    ran = run_notebook(
-        job.notebook, executed, msgspec.to_builtins(job.params), limits=limits, on_cell=on_cell
-    )
+    given = msgspec.to_builtins(job.params)
+    ran = run_notebook(job.notebook, executed, given, limits=limits, on_cell=on_cell, kernel=kernel)
     if on_step:
         on_step("Export", ran + 1, ran + 1)
     from normscope.report.export import export_report  # noqa: PLC0415 - imports nbconvert

@@ -49,9 +49,10 @@ def export_report(notebook: Path, folder: Path) -> None:
         label = decode_results((folder / "metrics.json").read_bytes()).label
         report = _read(notebook)
         report.metadata["title"] = f"Normalization report: {label}"
-        _write(folder / REPORT_HTML, _render(report))
+        exporter = _new_exporter()
+        _write(folder / REPORT_HTML, _render(exporter, report))
         findings = (folder / "findings.md").read_text(encoding="utf-8")
-        _write(folder / FINDINGS_HTML, _render(_findings_page(findings, label)))
+        _write(folder / FINDINGS_HTML, _render(exporter, _findings_page(findings, label)))
 
 
 def export_failed(notebook: Path, folder: Path) -> Path:
@@ -68,7 +69,7 @@ def export_failed(notebook: Path, folder: Path) -> Path:
     with _export_errors():
         failed = _read(notebook)
         failed.metadata["title"] = "Failed normalization report"
-        _write(page, _render(failed, _failure(failed)))
+        _write(page, _render(_new_exporter(), failed, _failure(failed)))
     return page
 
 
@@ -117,13 +118,16 @@ def _failure(notebook: NotebookNode) -> str:
     return f"{errors[-1].ename}: {errors[-1].evalue}"
 
 
-def _render(notebook: NotebookNode, failure: str = "") -> str:
-    notebook.cells = [cell for cell in notebook.cells if _ERROR_CELL not in cell.metadata.get("tags", ())]
+def _new_exporter() -> "_Exporter":
     template = template_dir()
-    style = "\n".join((template / name).read_text(encoding="utf-8") for name in _STYLES)
-    exporter = _Exporter(  # type: ignore[no-untyped-call]
+    return _Exporter(  # type: ignore[no-untyped-call]
         extra_template_basedirs=[str(template.parent)], template_name=template.name
     )
+
+
+def _render(exporter: "_Exporter", notebook: NotebookNode, failure: str = "") -> str:
+    notebook.cells = [cell for cell in notebook.cells if _ERROR_CELL not in cell.metadata.get("tags", ())]
+    style = "\n".join((template_dir() / name).read_text(encoding="utf-8") for name in _STYLES)
     page, _ = exporter.from_notebook_node(notebook, resources={"style": style, "failure": failure})
     return str(page)
 

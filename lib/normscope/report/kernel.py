@@ -10,8 +10,8 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _LONGEST_SOCKET_PATH = 100  # bytes; macOS allows 104, Linux 108
 _ARGV = ("-m", "ipykernel_launcher", "--ignore-cwd", "--colors=nocolor", "-f", "{connection_file}")
+_BEFORE_CELLS = "--IPKernelApp.exec_lines"
 _DROPPED = ("PYTHONSTARTUP", "PYTHONWARNINGS", "PYTHONINSPECT", "PYTHONDEVMODE", "PYTHONBREAKPOINT")
 OF_A_REPORT = "NORMSCOPE_REPORT_KERNEL"
 """Set in this kernel's environment: whoever started it reads the results, and tells what failed."""
@@ -28,6 +29,8 @@ _SET = {
     OF_A_REPORT: "1",
     "PYTHONHASHSEED": "0",
     "PYTHONUTF8": "1",
+    # Nothing here multiplies matrices, and the threads that stand ready to do so spin.
+    "OPENBLAS_NUM_THREADS": "1",
     # What the notebook shows must not depend on the backend that the parent's environment names.
     "MPLBACKEND": "module://matplotlib_inline.backend_inline",
     # Python 3.11 warns about its own frozen modules whenever ipykernel loads its debugger.
@@ -36,10 +39,14 @@ _SET = {
 
 
 class Kernel(NamedTuple):
-    """A running kernel: its manager, and the file that takes what its process prints."""
+    """A running kernel: its manager, the file that takes what its process prints, and where to work with it.
+
+    Jupyter's libraries keep their event loop in the context; whatever talks to the kernel runs in it.
+    """
 
     manager: "AsyncKernelManager"
     log: Path
+    context: contextvars.Context
 
     def last_words(self) -> str:
         """Return the last line that the kernel process printed, or an empty text."""
@@ -49,25 +56,28 @@ class Kernel(NamedTuple):
         return ""
 
 
-def in_own_loop(function: Callable[[], None]) -> None:
-    """Call ``function`` with an event loop of its own for Jupyter's libraries, which never close theirs."""
+@contextmanager
+def kernel_ahead(imports: Sequence[str]) -> Iterator[Kernel | None]:
+    """Start a kernel before it is needed, and let it import modules until then.
 
-    def call() -> None:
-        from jupyter_core.utils import ensure_event_loop  # noqa: PLC0415 - as below
-
+    Where no process can be started this yields None: who needs a kernel will try again, and tell.
+    """
+    with ExitStack() as started:
         try:
-            function()
-        finally:
-            loop = ensure_event_loop()
-            if not loop.is_running():  # as it is when a cell of a notebook makes a report
-                loop.close()
-
-    contextvars.Context().run(call)
+            kernel = started.enter_context(started_kernel(imports))
+        except OSError:
+            kernel = None
+        yield kernel
 
 
 @contextmanager
-def started_kernel() -> Iterator[Kernel]:
+def started_kernel(imports: Sequence[str] = ()) -> Iterator[Kernel]:
     """Start a kernel of this Python; on the way out, kill it and remove every file of it.
+
+    Parameters
+    ----------
+    imports
+        Modules for the kernel to import before it takes its first cell.
 
     Raises
     ------
@@ -77,21 +87,33 @@ def started_kernel() -> Iterator[Kernel]:
     from jupyter_core.utils import run_sync  # noqa: PLC0415 - 0.3 s that only a notebook run needs
 
     folder = Path(tempfile.mkdtemp(prefix="normscope-"))
-    others = run_sync(_tasks)()
+    context = contextvars.Context()
+    others = context.run(run_sync(_tasks))
     try:
-        manager = _new_manager(folder)
+        manager = _new_manager(folder, imports)
         log = folder / "kernel.log"
         try:
             with log.open("wb") as sink:
-                run_sync(manager.start_kernel)(env=_environment(folder), stdout=sink, stderr=sink)
-            yield Kernel(manager, log)
+                start = run_sync(manager.start_kernel)
+                context.run(start, env=_environment(folder), stdout=sink, stderr=sink)
+            yield Kernel(manager, log, context)
         finally:
-            run_sync(_cancel_all_but)(others)
+            context.run(run_sync(_cancel_all_but), others)
             for client in manager.clients:
                 client.stop_channels()
-            run_sync(manager.shutdown_kernel)(now=True)
+            context.run(run_sync(manager.shutdown_kernel), now=True)
     finally:
+        context.run(_close_loop)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _close_loop() -> None:
+    """Close the event loop of this context, which Jupyter's libraries never do."""
+    from jupyter_core.utils import ensure_event_loop  # noqa: PLC0415 - as above
+
+    loop = ensure_event_loop()
+    if not loop.is_running():  # as it is when a cell of a notebook makes a report
+        loop.close()
 
 
 async def _tasks() -> set["asyncio.Task[Any]"]:
@@ -106,7 +128,7 @@ async def _cancel_all_but(others: set["asyncio.Task[Any]"]) -> None:
     await asyncio.gather(*left, return_exceptions=True)
 
 
-def _new_manager(folder: Path) -> Any:  # noqa: ANN401 - a class made here, as its base is imported here
+def _new_manager(folder: Path, imports: Sequence[str]) -> Any:  # noqa: ANN401 - a class made here, as its base is imported here
     from jupyter_client.kernelspec import KernelSpec, KernelSpecManager  # noqa: PLC0415 - as above
     from jupyter_client.manager import AsyncKernelManager  # noqa: PLC0415 - as above
 
@@ -124,9 +146,8 @@ def _new_manager(folder: Path) -> Any:  # noqa: ANN401 - a class made here, as i
     class ThisPython(KernelSpecManager):
         def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
             # -P keeps a module of the current folder, such as a user's pandas.py, out of the kernel.
-            return KernelSpec(
-                argv=[sys.executable, "-P", *_ARGV], language="python", display_name=kernel_name
-            )
+            argv = [sys.executable, "-P", *_ARGV, *(f"{_BEFORE_CELLS}=import {name}" for name in imports)]
+            return KernelSpec(argv=argv, language="python", display_name=kernel_name)
 
     return OwnManager(
         kernel_spec_manager=ThisPython(), connection_file=str(folder / "k.json"), **_transport(folder)

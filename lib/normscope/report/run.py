@@ -8,7 +8,7 @@ that the last cell writes says ``complete``.
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ import msgspec
 from normscope import errors
 from normscope.errors import KernelError, NormscopeError, NotebookError, UsageError
 from normscope.escape import printable, shorten
-from normscope.report.kernel import Kernel, in_own_loop, started_kernel
+from normscope.report.kernel import Kernel, started_kernel
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -90,13 +90,14 @@ class _Watch:
             self._on_cell(self.step, self.done, sum(map(_is_executable, cells)))
 
 
-def run_notebook(
+def run_notebook(  # noqa: PLR0913 - two files and what a caller may set
     notebook: Path,
     output: Path,
     params: Mapping[str, Any],
     *,
     limits: Limits = DEFAULT_LIMITS,
     on_cell: StepHook | None = None,
+    kernel: Kernel | None = None,
 ) -> int:
     """Execute ``notebook`` with ``params`` and write it, outputs included, to ``output``.
 
@@ -115,6 +116,9 @@ def run_notebook(
         The time limits, in seconds.
     on_cell
         Called before each code cell.
+    kernel
+        The kernel to run in, which nothing ran in yet. By default, and where that one doesn't come up, the
+        run starts its own.
 
     Returns
     -------
@@ -136,7 +140,7 @@ def run_notebook(
     sentinel.unlink(missing_ok=True)
     watch = _Watch(on_cell)
     try:
-        _execute_with_retry(notebook, params, limits, watch)
+        _execute_with_retry(notebook, params, limits, watch, kernel)
         _check_complete(watch, sentinel)
         return watch.done
     finally:
@@ -184,10 +188,12 @@ def _check_parameters_cell(notebook: Path) -> None:
         raise NotebookError(message)
 
 
-def _execute_with_retry(notebook: Path, params: Mapping[str, Any], limits: Limits, watch: _Watch) -> None:
+def _execute_with_retry(
+    notebook: Path, params: Mapping[str, Any], limits: Limits, watch: _Watch, first: Kernel | None
+) -> None:
     for attempt in range(1, _STARTS + 1):
         try:
-            return in_own_loop(partial(_execute, notebook, params, limits, watch))
+            return _execute(notebook, params, limits, watch, first if attempt == 1 else None)
         except _NotStartedError as error:
             if attempt == _STARTS:
                 message = f"the notebook's kernel didn't start ({error}); `normscope doctor` checks it"
@@ -195,13 +201,15 @@ def _execute_with_retry(notebook: Path, params: Mapping[str, Any], limits: Limit
     return None
 
 
-def _execute(notebook: Path, params: Mapping[str, Any], limits: Limits, watch: _Watch) -> None:
+def _execute(
+    notebook: Path, params: Mapping[str, Any], limits: Limits, watch: _Watch, given: Kernel | None
+) -> None:
     from nbclient.exceptions import CellTimeoutError, DeadKernelError  # noqa: PLC0415 - as above
     from papermill.exceptions import PapermillExecutionError  # noqa: PLC0415 - as above
 
     try:
-        with started_kernel() as kernel:
-            _call_papermill(notebook, params, limits, watch, kernel)
+        with nullcontext(given) if given else started_kernel() as kernel:
+            kernel.context.run(_call_papermill, notebook, params, limits, watch, kernel)
     except PapermillExecutionError:
         watch.remove_markers()  # the error output itself says more, see _check_complete
     except CellTimeoutError:

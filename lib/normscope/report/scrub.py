@@ -56,7 +56,13 @@ def relabeler(labels: Mapping[Path, str]) -> Relabel:
         return str
     longest_first = sorted(table, key=len, reverse=True)
     pattern = re.compile(f"{_BEFORE}({'|'.join(map(re.escape, longest_first))}){_AFTER}")
-    return lambda text: pattern.sub(lambda match: table[match[1]], text)
+
+    def relabel(text: str) -> str:
+        if not any(path in text for path in table):  # much quicker than the pattern, and the usual case
+            return text
+        return pattern.sub(lambda match: table[match[1]], text)
+
+    return relabel
 
 
 def machine_relabeler() -> Relabel:

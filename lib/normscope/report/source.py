@@ -16,6 +16,7 @@ from normscope.escape import file_stem, printable
 from normscope.inputs.rundir import check_run_dir, find_categories
 from normscope.params import SAMPLE, STDIN, ReportParams
 from normscope.report.provenance import FileRecord, input_records
+from normscope.trace.collector_pause import collector_paused
 from normscope.trace.source import Progress
 from normscope.tracerun.examine import Examined, NormSources, examine
 from normscope.tracerun.peaks import GpuChoice
@@ -171,7 +172,9 @@ def _trace_file(run_dir: str) -> Iterator[Path]:
     from normscope.sample import write_sample  # noqa: PLC0415 - only the sample needs its generator
 
     with tempfile.TemporaryDirectory(prefix="normscope-") as made:
-        yield write_sample(Path(made) / _SAMPLE_FILE)
+        with collector_paused():
+            trace = write_sample(Path(made) / _SAMPLE_FILE)
+        yield trace
 
 
 def _record_of(trace: Path) -> FileRecord:
