@@ -77,7 +77,7 @@ def test_the_tiny_trace_is_read_with_all_that_is_used_of_it() -> None:
     assert not trace.info.says("with_stack")
     assert trace.info.metadata["traceName"] == "tiny.json"
     assert trace.problems == []
-    assert (trace.event_count, trace.python_frames, trace.truncated) == (4, 0, False)
+    assert (trace.event_count, trace.truncated) == (4, False)
     assert trace.bytes_read == len(as_json(hip_runtime_version=7, distributedInfo={"rank": 3}))
 
 
@@ -480,7 +480,7 @@ def collected(events: list[dict[str, Any]]) -> tuple[object, ...]:
     log = ProblemLog()
     kept = Collector(log)
     kept.take(decode_events(json.dumps(events).encode(), log))
-    spans = (kept.annotations, kept.steps, kept.modules, kept.python_frames)
+    spans = (kept.annotations, kept.steps, kept.modules)
     window = (kept.window_start_us, kept.window_end_us)
     return kept.gpu_events, kept.launches, kept.cpu_ops, *spans, *window, log.found()
 
@@ -490,7 +490,7 @@ def test_a_module_is_kept_wherever_it_stands_among_other_frames() -> None:
     modules = [frame(f"nn.Module: Norm_{turn}", turn, 1) for turn in range(3)]
     trace = read_events(modules[0], *frames, modules[1], *frames, *base_events(), modules[2])
     assert [span.name for span in trace.modules] == [f"nn.Module: Norm_{turn}" for turn in range(3)]
-    assert trace.python_frames == 10_003
+    assert trace.event_count == 10_003 + len(base_events())
 
 
 def test_what_was_read_is_freed_without_the_collector() -> None:
@@ -504,10 +504,10 @@ def test_what_was_read_is_freed_without_the_collector() -> None:
         gc.enable()
 
 
-def test_python_frames_are_counted_but_only_modules_are_kept() -> None:
+def test_of_python_frames_only_modules_are_kept() -> None:
     trace = read_events(frame("a.py(1): f", 1, 9), frame("nn.Module: LayerNorm_3", 2, 5), frame("b", 3, 1))
     assert [span.name for span in trace.modules] == ["nn.Module: LayerNorm_3"]
-    assert trace.python_frames == 3
+    assert trace.event_count == 3
 
 
 def test_the_same_gpu_event_twice_is_counted_once() -> None:
@@ -646,5 +646,5 @@ def peak_bytes(frames: int) -> int:
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert trace.python_frames == frames
+    assert trace.event_count == frames + len(base_events())
     return peak

@@ -142,15 +142,12 @@ def _counters(linked: LinkedTrace, claimed: Mapping[int, NormCall]) -> tuple[int
         and linked.how[index] != "graph"
         and is_counted(linked, index)
     ]
-    if not candidates:
-        return ()
+    found = {index for index in candidates if _in_counting_module(linked, index)}
     counting = {index for index, call in claimed.items() if _counts(call)}
-    following = _following(linked) if counting else {}
-    return tuple(
-        index
-        for index in candidates
-        if _in_counting_module(linked, index) or following.get(index, NONE) in counting
-    )
+    if counting and len(found) < len(candidates):
+        following = _following(linked)
+        found.update(index for index in candidates if following.get(index, NONE) in counting)
+    return tuple(sorted(found))
 
 
 def _counts(call: NormCall) -> bool:

@@ -20,7 +20,6 @@ from normscope.trace.raw import (
     RawGpuEvent,
     RawLaunch,
     RawMark,
-    RawNamedFrame,
     RawOp,
     RawProfilerSpan,
     RawSpan,
@@ -50,7 +49,6 @@ class Collector:
         self.steps: list[Span] = []
         self.modules: list[Span] = []
         self.event_count = 0
-        self.python_frames = 0
         self.window_start_us = math.inf
         self.window_end_us = -math.inf
         self._log = log
@@ -59,20 +57,14 @@ class Collector:
     def take(self, events: Sequence[RawEvent]) -> None:
         """Keep what is used of ``events``."""
         groups: dict[_Taker, list[RawEvent]] = defaultdict(list)
-        frames = 0
         for event in events:
-            model = type(event)
-            if model in _FRAMES:
-                frames += 1
-            elif take := _TAKERS.get(model):
+            if take := _TAKERS.get(type(event)):
                 groups[take].append(event)
         for take, group in groups.items():
             take(self, group)
-        self.python_frames += frames
         self.event_count += len(events)
 
-    def _take_named_frames(self, frames: list[RawNamedFrame]) -> None:
-        self.python_frames += len(frames)
+    def _take_frames(self, frames: list[RawFrame]) -> None:
         self.modules += self._spans([frame for frame in frames if frame.name.startswith(MODULE_PREFIX)])
 
     def _take_ops(self, ops: list[RawOp]) -> None:
@@ -164,7 +156,6 @@ def _stream(track: ThreadId) -> ThreadId:
     return track if found is None else found
 
 
-_FRAMES = frozenset(subtypes(RawFrame))
 _Taker = Callable[[Collector, list[Any]], None]
 _TAKERS: dict[type[RawEvent], _Taker] = {
     model: taker
@@ -172,7 +163,7 @@ _TAKERS: dict[type[RawEvent], _Taker] = {
         (RawOp, Collector._take_ops),
         (RawLaunch, Collector._take_launches),
         (RawGpuEvent, Collector._take_gpu_events),
-        (RawNamedFrame, Collector._take_named_frames),
+        (RawFrame, Collector._take_frames),
         (RawAnnotation, Collector._take_annotations),
         (RawProfilerSpan, Collector._take_profiler_spans),
         (RawMark, Collector._take_marks),

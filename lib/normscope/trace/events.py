@@ -196,12 +196,11 @@ class Trace(msgspec.Struct, frozen=True):
     steps: list[Span]
     """``ProfilerStep#`` spans, by time."""
     modules: list[Span]
-    """Calls of modules (``nn.Module: X_0``); other Python frames are counted but not kept."""
+    """Calls of modules (``nn.Module: X_0``); other Python frames are not kept."""
     info: TraceInfo
     problems: list[Problem]
     event_count: int
     """Events in the file, used or not, unreadable ones not among them."""
-    python_frames: int
     window_us: tuple[float, float] | None
     """Start and end of the profiled window, where the trace marks them."""
     bytes_read: int

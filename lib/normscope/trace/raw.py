@@ -20,6 +20,7 @@ LONGEST_US = 86_400e6
 """A day. What claims to take longer is a fault of the record."""
 FARTHEST_US = 1e17
 """Three thousand years: no clock counts from that long ago."""
+PYTHON_CATEGORY = "python_function"
 MODULE_PREFIX = "nn.Module"
 _MODULE_NAME = f'"{MODULE_PREFIX}'.encode()
 
@@ -78,10 +79,6 @@ class RawEvent(msgspec.Struct, gc=False):
     """One event of which nothing is kept: it is of no use, or its times can't be used."""
 
 
-class RawFrame(RawEvent, gc=False):
-    """One call of a Python function, of which nothing is kept either."""
-
-
 class RawSpan(RawEvent, gc=False):
     """One event with its times, which lie within what a clock can show."""
 
@@ -129,7 +126,7 @@ class RawMemset(RawGpuEvent, gc=False):
     kind: ClassVar[GpuKind] = "memset"
 
 
-class RawNamedFrame(RawSpan, gc=False):
+class RawFrame(RawSpan, gc=False):
     """One call of a module, or of a Python function that stands near one in the file."""
 
 
@@ -147,7 +144,7 @@ class RawMark(RawSpan, gc=False):
 
 SHAPES: dict[str, type[RawEvent]] = {
     "cpu_op": RawOp,
-    "python_function": RawFrame,
+    PYTHON_CATEGORY: RawFrame,
     "user_annotation": RawAnnotation,
     "Trace": RawProfilerSpan,
     "kernel": RawKernel,
@@ -204,7 +201,7 @@ def _decoder(shapes: dict[str, type[RawEvent]]) -> msgspec.json.Decoder[list[Raw
 
 
 _events = _decoder(SHAPES)
-_events_with_modules = _decoder(SHAPES | {"python_function": RawNamedFrame})
+_events_without_modules = _decoder(SHAPES | {PYTHON_CATEGORY: RawEvent})
 _NO_LAUNCH = LaunchArgs()
 _WITH_ANY_TIMES = (RawProfilerSpan, RawMark)
 _plain_events = msgspec.json.Decoder(list[_PlainEvent])
@@ -221,17 +218,16 @@ def decode_events(text: bytes | bytearray, log: ProblemLog) -> Sequence[RawEvent
     ValueError, RecursionError
         If ``text`` is not JSON, is nested too deeply, or holds something else than objects.
     """
-    # Most frames are no modules, and of these nothing is needed.
-    decoder = _events_with_modules if _MODULE_NAME in text else _events
+    # Most frames are calls of functions, and of these nothing is needed.
+    decoder = _events if _MODULE_NAME in text else _events_without_modules
     try:
         return decoder.decode(text)
     except msgspec.ValidationError:
         pass
     try:
-        plain = _plain_events.decode(text)
+        return [_shaped(event, log) for event in _plain_events.decode(text)]
     except msgspec.ValidationError:
-        plain = [_fitted(event, log) for event in _loose_events.decode(text)]
-    return [_shaped(event, log) for event in plain]
+        return [_fitted(event, log) for event in _loose_events.decode(text)]
 
 
 def subtypes(shape: type[RawEvent]) -> Iterator[type[RawEvent]]:
@@ -264,10 +260,9 @@ def number(value: object) -> float:
 def _shaped(event: _PlainEvent, log: ProblemLog) -> RawEvent:
     """Return what is used of ``event`` in the shape of its category, after counting what is wrong with it."""
     shape = SHAPES.get(event.cat, RawLaunch if event.cat else RawMark)
-    if shape is RawFrame and event.name.startswith(MODULE_PREFIX):
-        shape = RawNamedFrame
-    if not issubclass(shape, RawSpan):
-        return shape()
+    is_function = shape is RawFrame and not event.name.startswith(MODULE_PREFIX)
+    if is_function or not issubclass(shape, RawSpan):
+        return RawEvent()
     args = _args(shape, event.args)
     if args == (_NO_LAUNCH,):
         return RawEvent()
@@ -297,10 +292,8 @@ def _trouble(event: _PlainEvent) -> str | None:
     return TOO_LONG if event.dur > LONGEST_US else None
 
 
-def _fitted(event: _LooseEvent, log: ProblemLog) -> _PlainEvent:
-    if type(event.ts) is str or type(event.dur) is str:
-        log.add(TEXT_TIME)
-    return _PlainEvent(
+def _fitted(event: _LooseEvent, log: ProblemLog) -> RawEvent:
+    plain = _PlainEvent(
         _text(event.cat),
         _text(event.name),
         _track(event.pid),
@@ -309,6 +302,10 @@ def _fitted(event: _LooseEvent, log: ProblemLog) -> _PlainEvent:
         number(event.dur),
         event.args,
     )
+    shaped = _shaped(plain, log)
+    if isinstance(shaped, RawSpan) and str in {type(event.ts), type(event.dur)}:
+        log.add(TEXT_TIME)
+    return shaped
 
 
 def _text(value: object) -> str:

@@ -74,7 +74,6 @@ def _trace(text: TraceText, collector: Collector, log: ProblemLog) -> Trace:
         info=TraceInfo(devices=_devices(text.metadata.pop("deviceProperties", None)), metadata=text.metadata),
         problems=log.found(),
         event_count=collector.event_count,
-        python_frames=collector.python_frames,
         window_us=(start, end) if start < end else None,
         bytes_read=text.bytes_read,
         truncated=text.truncated or bool(log.count(CUT_GZIP) or log.count(BROKEN_GZIP)),

@@ -83,17 +83,12 @@ def union_us(intervals: Iterable[Interval]) -> float:
 
 
 def _counted(linked: LinkedTrace) -> list[GpuEvent]:
-    launches, launch_of = linked.trace.launches, linked.launch_of
-    within = [
-        (event, launch_of[i])
-        for i, event in enumerate(linked.trace.gpu_events)
-        if linked.how[i] != "outside window"
-    ]
-    if all(launch == NONE for _, launch in within):
-        return [event for event, _ in within]
+    events, launches, launch_of = linked.trace.gpu_events, linked.trace.launches, linked.launch_of
+    if all(launch == NONE for launch in launch_of):
+        return [event for event, how in zip(events, linked.how, strict=True) if how != "outside window"]
     return [
         event
-        for event, launch in within
+        for event, launch in zip(events, launch_of, strict=True)
         if launch != NONE and not (event.kind == "memset" and launches[launch].name.startswith(HIP_MEMSET))
     ]
 
