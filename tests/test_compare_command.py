@@ -8,8 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from normscope.compare.models import Comparison
+from normscope.compare.models import Comparison, Side
 from runs import row, write_run
+from test_capture import GEMM, VLLM, captured, replayed, vllm
 from test_cli import is_one_sentence, run
 from test_compare_sides import layer_norm_calls
 from trace_inputs import as_json, kernel, launch, op
@@ -93,6 +94,38 @@ def test_what_both_traces_share_goes_to_the_one_that_is_a_trace(
     write_run(tmp_path / "run", [row()])
     words = ("run", "new.json", "--peaks", "achievable", "--out", "out", "--no-report")
     assert run("compare", *words, cwd=tmp_path).returncode == 0
+
+
+def test_each_trace_can_have_a_gpu_of_its_own_as_a_file(traces: tuple[Path, Path], tmp_path: Path) -> None:
+    (tmp_path / "first.json").write_text('{"name": "First", "mem_bw_gbps": 1000}')
+    (tmp_path / "second.json").write_text('{"name": "Second", "mem_bw_gbps": 2000}')
+    files = ("--gpu-file1", "first.json", "--gpu-file2", "second.json")
+    done = run("compare", *traces, *files, "--out", "out", "--no-report", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    sides = comparison_of(tmp_path / "out" / "run")
+    assert [(side.gpu, side.peak_bandwidth_tbs) for side in sides] == [("First", 1.0), ("Second", 2.0)]
+
+
+def test_each_trace_can_have_captures_of_its_own(tmp_path: Path) -> None:
+    graph = replayed(GEMM, VLLM, grid=[32, 1, 1])
+    (tmp_path / "replay.json").write_bytes(as_json(graph))
+    (tmp_path / "captures").mkdir()
+    (tmp_path / "captures" / "of_32.json").write_bytes(as_json(captured(("aten::mm", {}, [GEMM]), vllm(32))))
+    words = ("replay.json", "replay.json", "--out", "out", "--no-report")
+    done = run("compare", *words, "--capture2", "captures", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    # [32, 64] in, [32, 64] out and 64 weights of 2 bytes each, as the capture has them
+    assert [side.groups[0].bytes_moved_per_call for side in comparison_of(tmp_path / "out" / "run")] == [
+        None,
+        (32 * 64 + 32 * 64 + 64) * 2,
+    ]
+
+
+def comparison_of(run_dir: Path) -> tuple[Side, Side]:
+    """Return the two sides of a comparison that was written."""
+    text = (run_dir / "category_data" / "comparison.json").read_bytes()
+    found = msgspec.json.decode(text, type=Comparison)
+    return found.first, found.second
 
 
 def test_names_that_would_drive_a_terminal_are_harmless(tmp_path: Path) -> None:

@@ -83,8 +83,45 @@ class TraceOptions(NormSourceOptions):
     peaks: Peaks | None = None
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class SideOptions:
+    """What only one of two traces needs.
+
+    Parameters
+    ----------
+    gpu1
+        GPU of trace 1 where that doesn't tell it: a key of `normscope gpus`.
+    gpu2
+        GPU of trace 2 where that doesn't tell it.
+    gpu_file1
+        The GPU of trace 1 as a TraceLens architecture file.
+    gpu_file2
+        The GPU of trace 2 as a TraceLens architecture file.
+    capture1
+        Traces of the graphs' capture for trace 1, all batch sizes.
+    capture2
+        Traces of the graphs' capture for trace 2, all batch sizes.
+    """
+
+    gpu1: str | None = None
+    gpu2: str | None = None
+    gpu_file1: Path | None = None
+    gpu_file2: Path | None = None
+    capture1: Path | None = None
+    capture2: Path | None = None
+
+    def given(self, number: str) -> dict[str, str]:
+        """Return the options that were given for trace 1 or 2, by the names of the parameters."""
+        own = {
+            name.removesuffix(number): value for name, value in vars(self).items() if name.endswith(number)
+        }
+        return {name: str(value) for name, value in own.items() if value is not None}
+
+
 NO_SOURCES = NormSourceOptions()
 NOTHING_GIVEN = TraceOptions()
+NOTHING_OF_SIDES = SideOptions()
 
 
 @Parameter(name="*")
@@ -179,8 +216,7 @@ def compare(  # noqa: PLR0913 - one argument per option of the command
     /,
     *,
     out: Path,
-    gpu1: str | None = None,
-    gpu2: str | None = None,
+    sides: SideOptions = NOTHING_OF_SIDES,
     peaks: Peaks | None = None,
     catalog: Path | None = None,
     report: bool = True,
@@ -195,10 +231,6 @@ def compare(  # noqa: PLR0913 - one argument per option of the command
         The same; the two may be of different kinds.
     out
         Folder of the comparison: `run` in it is the run directory, `report` the report.
-    gpu1
-        GPU of trace 1 where that doesn't tell it: a key of `normscope gpus`.
-    gpu2
-        GPU of trace 2 where that doesn't tell it.
     peaks
         What traces are held against: vendor's datasheet, or best published measurement.
     catalog
@@ -207,7 +239,7 @@ def compare(  # noqa: PLR0913 - one argument per option of the command
         Make the HTML report as well.
     """
     sources = (_hyphen(first) or _STDIN, _hyphen(second) or _STDIN)
-    choices = ({"gpu": gpu1} if gpu1 else {}, {"gpu": gpu2} if gpu2 else {})
+    choices = (sides.given("1"), sides.given("2"))
     given = {"peaks": peaks, "catalog": catalog}
     shared = {name: str(value) for name, value in given.items() if value is not None}
     options = RunOptions(output_dir=out / "run", comparison_scope="comparative")

@@ -86,7 +86,7 @@ def compare(
 ) -> None:
     """Hold trace 1 against trace 2: the answer, then the comparative run directory with its findings.
 
-    ``choices`` is what is said about the GPU of each, ``shared`` what is said about both traces.
+    ``choices`` is what is said about each, ``shared`` what is said about both traces.
     """
     from normscope.compare.answer import spoken  # noqa: PLC0415 - only comparisons need it
     from normscope.compare.pairing import compare_sides  # noqa: PLC0415 - as above
