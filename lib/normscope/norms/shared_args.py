@@ -33,7 +33,7 @@ def inputs_text(raw_args: bytes) -> bytes:
     What comes before are ids, which differ from call to call, as does the number of the event that may come
     behind; some profilers write all of them there. Equal texts mean equal inputs.
     """
-    if _ESCAPE in raw_args:
+    if raw_args.find(_ESCAPE) >= 0:
         return raw_args
     inputs, values = raw_args.find(_INPUTS), raw_args.find(_VALUES)
     if inputs < 0 and values < 0:

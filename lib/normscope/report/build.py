@@ -246,15 +246,21 @@ def _fill(
 
 
 def _run_and_export(job: _Job, kernel: Kernel | None, limits: Limits, on_step: StepHook | None) -> _Outcome:
+    export = Thread(target=import_module, args=("normscope.report.export",), daemon=True)
+
     def on_cell(name: str, number: int, total: int) -> None:
-        if number == 1:  # from now on the kernel works and this process waits: import what comes afterwards
-            Thread(target=import_module, args=("normscope.report.export",), daemon=True).start()
+        if export.ident is None:  # the kernel works now and this process waits: import what comes afterwards
+            export.start()
         if on_step:
             on_step(name, number, total + 1)
 
     executed = job.stage / REPORT_NOTEBOOK
     given = msgspec.to_builtins(job.params)
-    ran = run_notebook(job.notebook, executed, given, limits=limits, on_cell=on_cell, kernel=kernel)
+    try:
+        ran = run_notebook(job.notebook, executed, given, limits=limits, on_cell=on_cell, kernel=kernel)
+    finally:
+        if export.ident is not None:  # what is imported while Python ends makes it forget why it does
+            export.join()
     if on_step:
         on_step("Export", ran + 1, ran + 1)
     from normscope.report.export import export_report  # noqa: PLC0415 - imports nbconvert

@@ -70,9 +70,10 @@ class Collector:
     def _take_ops(self, ops: list[RawOp]) -> None:
         shared = self._names.setdefault
         for op in ops:
-            text = bytes(op.args)
-            # Decoding takes longer than looking whether there is anything to decode.
-            known = decode_args(_autograd_args, text, AutogradArgs) if _SEQUENCE in text else _UNKNOWN
+            # For short texts, joining copies faster than bytes() does, and find() is faster than ``in``.
+            text = b"".join((op.args,))
+            is_numbered = text.find(_SEQUENCE) >= 0
+            known = decode_args(_autograd_args, text, AutogradArgs) if is_numbered else _UNKNOWN
             self.cpu_ops.append(
                 CpuOp(
                     shared(op.name, op.name),
