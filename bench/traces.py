@@ -1,7 +1,6 @@
 """Reading profiler traces: time against a decoder that keeps nothing, memory against the size of the file."""
 
 import json
-import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,7 +16,7 @@ TRACES = Path(__file__).resolve().parents[2] / "shared" / "traces"
 MEASURED = ("owlv2_mi300x", "sd35_compiled_mi300x", "resnet_checkpoint_mi300x")
 _HERE = Path(__file__).resolve().parent
 FLOOR, CORE, PEAK_MEMORY = (_HERE / name for name in ("floor_trace.py", "core_trace.py", "peak_memory.py"))
-CORE_PAIRS, PROCESS_PAIRS, LARGE_PAIRS, GROWTH_ROUNDS = 9, 7, 2, 5
+CORE_PAIRS, PROCESS_PAIRS, LARGE_PAIRS, GROWTH_PAIRS = 9, 7, 2, 5
 LARGE_BYTES = 1_000_000_000
 
 Event = dict[str, object]
@@ -121,16 +120,18 @@ def _growth(
         path = folder / f"growth_{size}.json"
         path.write_text(json.dumps({"traceEvents": make(size)}), encoding="utf-8")
         traces.append(path)
-    small, large = (
-        statistics.median(call_seconds(lambda: link(read_trace(path))) for _ in range(GROWTH_ROUNDS))  # noqa: B023
-        for path in traces
+    small, large = traces
+    pairs = measure_in_turn(
+        lambda: call_seconds(lambda: link(read_trace(large))),
+        lambda: call_seconds(lambda: link(read_trace(small))),
+        GROWTH_PAIRS,
     )
     scale = sizes[1] / sizes[0] if per_item else 1.0
     return Outcome(
         claim=f"time for {sizes[1]:,} {what}, against {sizes[0]:,}" + (", each" if per_item else ""),
-        measured=show_seconds([large]),
-        floor=show_seconds([small]),
-        ratio=large / small / scale,
+        measured=show_seconds(pairs.ours),
+        floor=show_seconds(pairs.floor),
+        ratio=pairs.ratio / scale,
         bound=1.5,
     )
 
