@@ -85,6 +85,13 @@ def test_code_is_folded_after_what_it_shows_and_parameters_are_called_so(tmp_pat
     assert page.index("<p>shown</p>") < page.index("<summary>Code</summary><pre><code>show()")
 
 
+def test_the_code_of_a_cell_that_shows_nothing_stands_at_the_end(tmp_path: Path) -> None:
+    page = exported(tmp_path, code("quiet()"), code("show()", shown(text_html="<p>shown</p>")))
+    end = page.index("<aside")
+    assert page.index("show()") < end < page.index("quiet()")
+    assert (page.count("show()"), page.count("quiet()")) == (1, 1)
+
+
 def test_an_image_has_its_alternative_text_and_the_links_to_its_data(tmp_path: Path) -> None:
     about = {"image/png": {"alt": 'half "the" <time>', "files": ["figures/a.csv"]}}
     page = exported(tmp_path, code("draw()", shown(about, image_png=PIXEL)))
