@@ -87,3 +87,10 @@ def test_every_section_has_a_heading_and_the_answer_comes_first(cells: list[Any]
         "## Method and hardware",
         "## Files",
     ]
+
+
+def test_the_steps_under_the_answer_are_told_apart(cells: list[Any]) -> None:
+    ids = [cell.id for cell in cells]
+    under = cells[ids.index("answer") + 1 : ids.index("time-heading")]
+    names = [re.search(r"papermill_description=(\S+)", cell.source) for cell in under]
+    assert len({name[1] for name in names if name}) == len(under)
