@@ -127,8 +127,6 @@ def test_calls_that_do_not_add_up_to_their_row_are_left_out_and_counted(tmp_path
 @pytest.mark.parametrize(
     ("file", "content"),
     [
-        ("trace_summary.json", "{"),
-        ("trace_summary.json", "[]"),
         ("norm_calls.csv", "category,row\nnorm_fwd,x"),
         ("norm_calls.csv", "a,b\n1,2"),
         ("norm_calls.csv", "category,row\nnorm_fwd,0,1"),
@@ -139,6 +137,22 @@ def test_a_broken_file_is_one_sentence_that_names_it(tmp_path: Path, file: str, 
     report = traced_report(tmp_path, [row_of([1000.0])])
     (tmp_path / "category_data" / file).write_text(content)
     with pytest.raises(InputError, match=rf"^category_data/{file} is not .* `normscope analyze TRACE`$"):
+        read_trace_data(tmp_path, report.metrics)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "doesn't read as the summary of a trace"),
+        ("[]", "doesn't read as the summary of a trace"),
+        ('{"schema_version": "1.0"}', "doesn't read as the summary of a trace"),
+        ('{"schema_version": "9.0"}', r"has schema version 9\.0, of a newer normscope"),
+    ],
+)
+def test_a_summary_that_cannot_be_read_is_one_sentence(tmp_path: Path, content: str, message: str) -> None:
+    report = traced_report(tmp_path, [row_of([1000.0])])
+    (tmp_path / "category_data" / "trace_summary.json").write_text(content)
+    with pytest.raises(InputError, match=rf"^category_data/trace_summary.json.* {message}"):
         read_trace_data(tmp_path, report.metrics)
 
 

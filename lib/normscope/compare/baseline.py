@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from normscope.compare.models import CallGroup, Side
-from normscope.compare.versions import read_versioned
 from normscope.errors import InputError
 from normscope.escape import printable
+from normscope.inputs.versions import read_versioned
 
 _TIME_DIGITS = 9  # significant; totals must not move by rounding
 _OTHER_DIGITS = 6

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from math import fsum, inf
 from pathlib import Path
 
@@ -15,17 +15,17 @@ from normscope.analysis.models import CategoryMetrics, ErrorMetrics, Metrics, Op
 from normscope.compare.baseline import decode_baseline
 from normscope.compare.models import CallGroup, Side, SideKind
 from normscope.compare.statistics import sample_of
-from normscope.compare.versions import check_version, read_versioned
 from normscope.errors import InputError, NoNormsError, NormscopeError, UsageError
 from normscope.hardware.registry import gpu
 from normscope.inputs.rundir import check_run_dir, find_categories
+from normscope.inputs.versions import check_version, read_versioned
 from normscope.norms.bare_names import bare_kernel_name
 from normscope.params import SAMPLE, make_params
 from normscope.report.results import ReportResults
 from normscope.report.source import is_trace, trace_to_run
 from normscope.report.trace_data import TraceData, read_trace_files
 from normscope.trace.source import Progress
-from normscope.tracerun.summary import SUMMARY_FILE, TraceSummary
+from normscope.tracerun.summary import TraceSummary
 
 Place = tuple[str, int]
 """A category, and a place in the operations of its metrics."""
@@ -193,7 +193,7 @@ def _is_baseline(data: bytes) -> bool:
 
 
 def _source(metrics: tuple[CategoryMetrics, ...], kind: SideKind, folder: Path, label: str) -> SideSource:
-    data = _trace_data(folder, metrics)
+    data = read_trace_files(folder, metrics)
     summary = data.summary if data else None
     drafts = [draft for each in metrics for draft in _groups(each, data)]
     ordered = sorted(range(len(drafts)), key=lambda place: (drafts[place].start_us, place))
@@ -218,13 +218,6 @@ def _source(metrics: tuple[CategoryMetrics, ...], kind: SideKind, folder: Path, 
         places=tuple(drafts[place].place for place in ordered),
         summary=summary,
     )
-
-
-def _trace_data(folder: Path, metrics: Sequence[Metrics]) -> TraceData | None:
-    summary = folder / "category_data" / SUMMARY_FILE
-    if summary.is_file():
-        read_versioned(summary.read_bytes(), TraceSummary, what="summary of a trace", where=SUMMARY_FILE)
-    return read_trace_files(folder, metrics)
 
 
 def _coverage_us(summary: TraceSummary | None) -> dict[str, float]:

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 
 from normscope.compare.models import COMPARISON_FILE, CallGroup, Comparison
-from normscope.compare.versions import read_versioned
 from normscope.errors import InputError
+from normscope.inputs.versions import read_versioned
 
 _PLACE = f"category_data/{COMPARISON_FILE}"
 _REMEDY = "compare the two again with `normscope compare`"

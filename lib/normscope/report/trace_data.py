@@ -11,6 +11,7 @@ from normscope.analysis.call_times import CallTimes
 from normscope.analysis.models import CategoryMetrics, Metrics
 from normscope.errors import InputError
 from normscope.inputs.ops_table import long_fields
+from normscope.inputs.versions import read_versioned
 from normscope.tracerun.coverage import COVERAGE_FILE
 from normscope.tracerun.summary import SUMMARY_FILE, TraceSummary
 from normscope.tracerun.write import CALL_COLUMNS, CALLS_FILE
@@ -42,7 +43,7 @@ def read_trace_data(run_dir: Path, metrics: Sequence[Metrics]) -> TraceData | No
     Raises
     ------
     InputError
-        One of the files can't be read.
+        One of the files can't be read, or is of a version that can't be.
     """
     found = read_trace_files(run_dir, metrics)
     if found is None:
@@ -59,17 +60,14 @@ def read_trace_files(run_dir: Path, metrics: Sequence[Metrics]) -> TraceData | N
     Raises
     ------
     InputError
-        One of the files can't be read.
+        One of the files can't be read, or is of a version that can't be.
     """
     data = run_dir / "category_data"
     if not (data / SUMMARY_FILE).is_file():
         return None
     files = {name: _bytes_of(data / name) for name in _FILES if (data / name).is_file()}
-    try:
-        summary = msgspec.json.decode(files[SUMMARY_FILE], type=TraceSummary)
-    except msgspec.DecodeError as error:
-        message = f"category_data/{SUMMARY_FILE} is not a summary of a trace ({error}); {_REMEDY}"
-        raise InputError(message) from None
+    where = f"category_data/{SUMMARY_FILE}"
+    summary = read_versioned(files[SUMMARY_FILE], TraceSummary, what="summary of a trace", where=where)
     analyzed = {m.category: m for m in metrics if isinstance(m, CategoryMetrics)}
     found = [c for c in _calls(files.get(CALLS_FILE, b"")) if c.category in analyzed]
     # The ops table is written by time, longest first, and the metrics keep that order; a table that was
