@@ -25,7 +25,7 @@ from normscope.files import write_atomically
 from normscope.inputs.rundir import category_paths, default_scope, find_categories, unknown_categories
 
 if TYPE_CHECKING:
-    from normscope.cli import RunOptions
+    from normscope.cli_options import RunOptions
     from normscope.compare.models import Side
     from normscope.compare.sides import SideSource
     from normscope.compare.verdict import Verdict
