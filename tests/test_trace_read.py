@@ -437,7 +437,9 @@ def test_traces_of_2021_are_read() -> None:
     assert link(trace).op_of[0] == 0
 
 
-@pytest.mark.parametrize("category", ["cuda_driver", "hip_runtime", "xpu_runtime", "privateuse1_driver"])
+@pytest.mark.parametrize(
+    "category", ["cuda_driver", "hip_runtime", "xpu_runtime", "privateuse1_driver", "one_of_tomorrow"]
+)
 def test_any_host_event_with_a_correlation_is_a_launch(category: str) -> None:
     trace = read_events(launch(1, 1, cat=category), launch(2, 2), frame("x", 1, 1, correlation=1))
     assert [call.correlation for call in trace.launches] == [1, 2]

@@ -151,6 +151,7 @@ SHAPES: dict[str, type[RawEvent]] = {
     "gpu_memcpy": RawMemcpy,
     "gpu_memset": RawMemset,
     **dict.fromkeys(("cuda_runtime", "cuda_driver", "hip_runtime", "xpu_runtime"), RawLaunch),
+    **dict.fromkeys(("mtia_runtime", "privateuse1_runtime", "privateuse1_driver"), RawLaunch),
     # Kineto of 2021
     "Operator": RawOp,
     "Runtime": RawLaunch,
