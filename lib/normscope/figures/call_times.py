@@ -24,12 +24,12 @@ from normscope.figures.style import (
     ALARM,
     BLACK,
     VARIANTS,
-    grid,
     legend_below,
     log_axis,
     message_figure,
     new_figure,
     plain_settings,
+    rows_axis,
     settle,
 )
 
@@ -159,12 +159,9 @@ def _draw(title: str, rows: Sequence[_Row]) -> Figure:
     for place, row in enumerate(rows):
         _draw_row(axes, place, row)
     labels = [f"{row.entry.label}\n{row.entry.detail}{row.entry.mark}" for row in rows]
-    axes.set_yticks(range(len(rows)), labels, linespacing=1.15)
-    axes.set_ylim(len(rows) - 0.45, -0.55)
-    axes.tick_params(axis="y", length=0)
+    rows_axis(axes, labels)
     times = [time for row in rows for time in row.calls.kernel_us if on_log_axis(time)]
     log_axis(axes.xaxis, (min(times) / 1.15, max(times) * 1.15), "kernel time of a call (µs)", plain_number)
-    grid(axes, "x")
     legend_below(figure, _handles(rows), [_NOTE, upper_bound_note(row.entry for row in rows)], columns=4)
     return settle(figure)
 

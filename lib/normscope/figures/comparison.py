@@ -13,15 +13,15 @@ from normscope.compare.models import Comparison
 from normscope.figures.chart import Cell, Chart
 from normscope.figures.labels import counted, duration, joined, plain_number, significant
 from normscope.figures.pair_labels import PAIR_HEADER, pair_cells, pair_labels
-from normscope.figures.sides import fitting_axis, mark, side_handles
+from normscope.figures.sides import fitting_axis, mark, side_handles, write_beside
 from normscope.figures.style import (
     BLACK,
     GREY,
-    grid,
     legend_below,
     message_figure,
     new_figure,
     plain_settings,
+    rows_axis,
     settle,
 )
 
@@ -115,13 +115,10 @@ def _alt(title: str, found: Overview, labels: Sequence[str], shown: int) -> str:
     pair = first.pair
     largest = (
         f"{'The largest difference is' if len(found.differences) > 1 else 'It is'} {label}: "
-        f"{_ms(pair.time1_us)} in trace 1, {_ms(pair.time2_us)} in trace 2, {difference_words(first)}."
+        f"{duration(pair.time1_us / 1e3)} in trace 1, {duration(pair.time2_us / 1e3)} in trace 2, "
+        f"{difference_words(first)}."
     )
     return joined([f"{title}.", largest, _missing(len(found.differences) - shown)])
-
-
-def _ms(time_us: float) -> str:
-    return duration(time_us / 1e3)
 
 
 def _missing(number: int) -> str:
@@ -135,10 +132,7 @@ def _draw(title: str, found: Overview, shown: Sequence[Difference], labels: Sequ
     fitting_axis(axes, times_ms, "kernel time (ms)", plain_number)
     for place, each in enumerate(shown):
         _draw_pair(axes, place, each)
-    axes.set_yticks(range(len(shown)), labels[: len(shown)], linespacing=1.15)
-    axes.set_ylim(len(shown) - 0.45, -0.55)
-    axes.tick_params(axis="y", length=0)
-    grid(axes, "x")
+    rows_axis(axes, labels[: len(shown)])
     is_hollow = any(not each.is_real for each in shown)
     notes = [
         _NOTES["hollow"] if is_hollow else "",
@@ -156,11 +150,7 @@ def _draw_pair(axes: Axes, place: int, difference: Difference) -> None:
     axes.plot(ends, [place, place], color=BLACK if real else GREY, linewidth=2.6 if real else 1.0, zorder=2)
     for side, end in ((2, ends[1]), (1, ends[0])):
         axes.plot([end], [place], zorder=3, clip_on=False, **mark(side, filled=real))
-    axes.annotate(
-        difference_words(difference), (1.02, place), xycoords=("axes fraction", "data"), va="center",
-        fontsize=10, fontweight="bold" if real else "normal", color=BLACK if real else GREY,
-        annotation_clip=False,
-    )  # fmt: skip
+    write_beside(axes, place, difference_words(difference), is_real=real)
 
 
 def _line_handles(shown: Sequence[Difference]) -> list[Artist]:

@@ -15,15 +15,15 @@ from normscope.compare.models import CallGroup, Comparison
 from normscope.figures.chart import Cell, Chart
 from normscope.figures.labels import counted, duration, joined, plain_number, significant
 from normscope.figures.pair_labels import PAIR_HEADER, pair_cells, pair_labels
-from normscope.figures.sides import SIDE_COLOURS, side_handles
+from normscope.figures.sides import SIDE_COLOURS, SIDE_MARKERS, side_handles, write_beside
 from normscope.figures.style import (
     BLACK,
     GREY,
-    grid,
     legend_below,
     message_figure,
     new_figure,
     plain_settings,
+    rows_axis,
     settle,
 )
 
@@ -112,15 +112,11 @@ def _alt(title: str, rows: Sequence[_Row], known: int) -> str:
     if not rows:
         return f"{title}: {_WHY_NOTHING}"
     lead = rows[0]
-    middles = [f"{_us(median(lead.times_us[side]))} in trace {side}" for side in (1, 2)]
+    middles = [f"{duration(median(lead.times_us[side]) / 1e3)} in trace {side}" for side in (1, 2)]
     usual = (
         f"The costliest, {lead.label.replace(chr(10), ' · ')}, takes {' and '.join(middles)} in the median"
     )
     return joined([f"{title}.", f"{usual}, {_verdict(lead.difference)}.", _missing(known - len(rows))])
-
-
-def _us(time_us: float) -> str:
-    return duration(time_us / 1e3)
 
 
 def _missing(number: int) -> str:
@@ -143,18 +139,11 @@ def _draw(title: str, comparison: Comparison, rows: Sequence[_Row]) -> Figure:
     for place, row in enumerate(rows):
         for side in (1, 2):
             beyond += _draw_side(axes, place, row.percents(side), side, (low, high))
-        axes.annotate(
-            f"{difference_words(row.difference)}\n{_verdict(row.difference)}", (1.02, place),
-            xycoords=("axes fraction", "data"), va="center", fontsize=10, annotation_clip=False,
-            fontweight="bold" if row.difference.is_real else "normal",
-            color=BLACK if row.difference.is_real else GREY,
-        )  # fmt: skip
-    axes.set_yticks(range(len(rows)), [row.label for row in rows], linespacing=1.15)
-    axes.set_ylim(len(rows) - 0.45, -0.55)
-    axes.tick_params(axis="y", length=0)
+        words = f"{difference_words(row.difference)}\n{_verdict(row.difference)}"
+        write_beside(axes, place, words, is_real=row.difference.is_real)
+    rows_axis(axes, [row.label for row in rows])
     axes.set_xlabel("time of a call (% of trace 2's median)")
     axes.xaxis.set_major_formatter(lambda value, _: plain_number(value))
-    grid(axes, "x")
     edge = f"At an edge: {counted(beyond, 'call')} beyond it." if beyond else ""
     legend_below(figure, _handles(comparison), [_NOTE, edge], columns=2)
     return settle(figure)
@@ -185,7 +174,7 @@ def _draw_side(
     low, high = limits
     held = [min(max(values[i], low), high) for i in chosen]
     axes.plot(
-        held, heights, linestyle="", marker="o" if side == 1 else "D", markersize=3.2, color=colour,
+        held, heights, linestyle="", marker=SIDE_MARKERS[side], markersize=3.2, color=colour,
         alpha=0.5, markeredgewidth=0, clip_on=False,
     )  # fmt: skip
     centre = min(max(median(values), low), high)

@@ -26,12 +26,12 @@ from normscope.figures.labels import (
 from normscope.figures.style import (
     BLACK,
     PALE,
-    grid,
     legend_below,
     line_handle,
     message_figure,
     new_figure,
     plain_settings,
+    rows_axis,
     settle,
 )
 
@@ -240,11 +240,8 @@ def _draw(title: str, bars: Sequence[_Bar], lacking: str, note: str) -> Figure:
     spans = [[max(0.0, b.mid - b.low) for b in bars], [max(0.0, b.high - b.mid) for b in bars]]
     axes.errorbar(mids, range(len(bars)), xerr=spans, fmt="none", ecolor=BLACK, elinewidth=1.6, capsize=5)
     _write_values(axes, bars)
-    axes.set_yticks(range(len(bars)), [bar.label for bar in bars], linespacing=1.15)
-    axes.set_ylim(len(bars) - 0.45, -0.55)
+    rows_axis(axes, [bar.label for bar in bars])
     axes.set_xlabel("impact score (% of end-to-end time)")
-    axes.tick_params(axis="y", length=0)
-    grid(axes, "x")
     legend_below(figure, _handles(bars, lacking), [note], columns=1)
     return settle(figure)
 

@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 
 from normscope.compare.models import Comparison
 from normscope.figures.labels import name_label
-from normscope.figures.style import log_axis
+from normscope.figures.style import BLACK, GREY, log_axis
 
 SIDE_COLOURS = {1: "#d55e00", 2: "#0072b2"}
 SIDE_MARKERS = {1: "o", 2: "D"}
@@ -42,6 +42,14 @@ def side_handles(comparison: Comparison, filled: tuple[int, ...] = (1, 2)) -> li
         )
         for side, label in labels.items()
     ]
+
+
+def write_beside(axes: Axes, place: int, text: str, *, is_real: bool) -> None:
+    """Write what a pair says at the right of its row, bold where it is a real difference."""
+    axes.annotate(
+        text, (1.02, place), xycoords=("axes fraction", "data"), va="center", fontsize=10,
+        fontweight="bold" if is_real else "normal", color=BLACK if is_real else GREY, annotation_clip=False,
+    )  # fmt: skip
 
 
 def fitting_axis(axes: Axes, values: Sequence[float], label: str, text: Callable[[float], str]) -> None:

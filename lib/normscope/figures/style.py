@@ -194,6 +194,14 @@ def grid(axes: Axes, axis: str) -> None:
     axes.grid(visible=True, which="major", axis=axis, color=PALE, linewidth=0.7)  # type: ignore[arg-type]
 
 
+def rows_axis(axes: Axes, labels: Sequence[str]) -> None:
+    """Give the rows of a figure their labels, the first one at the top, and the grid across them."""
+    axes.set_yticks(range(len(labels)), labels, linespacing=1.15)
+    axes.set_ylim(len(labels) - 0.45, -0.55)
+    axes.tick_params(axis="y", length=0)
+    grid(axes, "x")
+
+
 def line_handle(label: str) -> Artist:
     """Return the legend entry of a black line."""
     return Line2D([], [], color=BLACK, label=label)

@@ -27,12 +27,12 @@ from normscope.figures.style import (
     PALE,
     VARIANTS,
     bar_handles,
-    grid,
     legend_below,
     line_handle,
     message_figure,
     new_figure,
     plain_settings,
+    rows_axis,
     settle,
 )
 
@@ -151,11 +151,8 @@ def _draw(
         axes.barh(len(shown), total_ms(others), color=PALE, edgecolor=BLACK, linewidth=0.8)
     trace_2 = _draw_trace_2(axes, shown)
     _write_values(axes, [*shown, *([others] if others else [])], end_to_end)
-    axes.set_yticks(range(bars), labels, linespacing=1.15)
-    axes.set_ylim(bars - 0.45, -0.55)
+    rows_axis(axes, labels)
     axes.set_xlabel("kernel time (ms)")
-    axes.tick_params(axis="y", length=0)
-    grid(axes, "x")
     beside = "Beside each bar: kernel time and its share of end-to-end time." if end_to_end else ""
     handles = bar_handles(entry.operation.variant for entry in shown) + trace_2
     notes = [beside, upper_bound_note(timed), upper_bound_sum(timed), _missing(count - len(timed))]

@@ -129,9 +129,8 @@ class _Search:
         lines: dict[Place, list[int]] = defaultdict(list)
         for op, outer in self.outer_of.items():
             lines[self._place(outer)].append(op)
-        start_us = {op: self.ops[op].ts_us for op in self.outer_of}
         for line in lines.values():
-            line.sort(key=start_us.__getitem__)
+            line.sort(key=lambda op: self.ops[op].ts_us)
         return lines
 
     def _place(self, outer: int) -> Place:

@@ -36,10 +36,9 @@ def eager_calls(linked: LinkedTrace, catalog: Catalog, claimed: Set[int]) -> lis
 
 def _events_of_ops(linked: LinkedTrace, claimed: Set[int]) -> dict[int, list[int]]:
     """Return the unclaimed GPU events of each op that launched some itself; those of graphs have no op."""
-    how = linked.how
     events: dict[int, list[int]] = defaultdict(list)
     for index, op in enumerate(linked.op_of):
-        if op != NONE and index not in claimed and how[index] != "graph" and is_counted(linked, index):
+        if op != NONE and index not in claimed and linked.how[index] != "graph" and is_counted(linked, index):
             events[op].append(index)
     return events
 

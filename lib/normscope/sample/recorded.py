@@ -8,7 +8,6 @@ rows and the number of groups.
 """
 
 import math
-from functools import cache
 from itertools import accumulate
 from typing import Any
 
@@ -62,7 +61,6 @@ def recorded_arguments(words: str, shape: Shape, dtype: Dtype) -> Event:
     return {key: [row[place] for row in rows] for place, key in enumerate(keys)}
 
 
-@cache
 def _recorded_argument(word: str, shape: Shape, dtype: Dtype) -> tuple[str, str, list[int], list[int]]:
     if word in _NO_AXES:
         return "", _NO_AXES[word], [], []

@@ -41,8 +41,8 @@ def gpu_timeline(linked: LinkedTrace) -> Timeline:
     an overrun is not clipped. Memsets are computation, except those of ROCm, which TraceLens does not link.
     """
     events = _counted(linked)
-    communicating = {event.name for event in events if event.kind == "kernel"}
-    communicating = {name for name in communicating if _communicates(name)}
+    names = {event.name for event in events if event.kind == "kernel"}
+    communicating = {name for name in names if _communicates(name)}
     computation: list[Interval] = []
     communication: list[Interval] = []
     copies: list[Interval] = []
@@ -52,11 +52,10 @@ def gpu_timeline(linked: LinkedTrace) -> Timeline:
         kind.append((event.ts_us, event.ts_us + event.dur_us))
     computing = union_us(computation)
     computing_or_communicating = union_us(computation + communication)
-    busy = union_us(computation + communication + copies)
-    start = min((event.ts_us for event in events), default=0.0)
-    total = (
-        max((end for kind in (computation, communication, copies) for _, end in kind), default=0.0) - start
-    )
+    everything = computation + communication + copies
+    busy = union_us(everything)
+    first = min((start for start, _ in everything), default=0.0)
+    total = max((end for _, end in everything), default=0.0) - first
     return Timeline(
         total_ms=total / US_PER_MS,
         computation_ms=computing / US_PER_MS,
